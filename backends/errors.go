@@ -1,0 +1,7 @@
+package backends
+
+import "errors"
+
+// ErrNoTokenizer is returned by Client.Tokenize when the server has no route
+// for it.
+var ErrNoTokenizer = errors.New("the server has no tokenizer route")
