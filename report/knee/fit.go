@@ -1,0 +1,214 @@
+package knee
+
+import (
+	"math"
+	"slices"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/stat"
+)
+
+const (
+	// noiseFloor is the smallest error of log X that is believed in: no
+	// difference below 1 % is evidence for a bend.
+	noiseFloor = 0.01
+	// lastElasticity is the elasticity at the last rung above which the cap is
+	// not seen.
+	lastElasticity = 0.2
+	// decisive is the difference of the information criterion that settles a
+	// question from one signal alone.
+	decisive = 6.0
+)
+
+// ladderFit is the curves of one ladder.
+type ladderFit struct {
+	family   signal // lawAt, or hingeAt where b cannot be told
+	params   int
+	samples  []sample // throughput
+	run      []sample // running requests; nil where ITL is unknown
+	law      curve    // best kink on throughput
+	uncapped curve
+	flat     curve
+	running  curve // best kink on running; zero without run
+	peak     int   // index of the peak where the ladder is retrograde, else -1
+	bad      int   // index of the load that was left out, else -1
+	rel      float64
+}
+
+// fitLadder fits every curve that the verdict needs.
+func fitLadder(l *ladder) ladderFit {
+	f := ladderFit{family: lawAt, params: 3, peak: -1, bad: -1}
+	if len(l.loads) < minLawLoads {
+		f.family, f.params = hingeAt, 2
+	}
+	for _, d := range l.loads {
+		f.samples = append(f.samples, sample{n: d.n, y: math.Log(d.x), w: d.weight()})
+		if !math.IsNaN(d.run) {
+			f.run = append(f.run, sample{n: d.n, y: math.Log(d.run), w: d.weight()})
+		}
+	}
+	if len(f.run) < minLoads {
+		f.run = nil
+	}
+	if p, falling := fallsFrom(f.samples); falling {
+		f.peak = p
+		f.samples = clip(f.samples, p)
+	}
+	if i, bad := oddOneOut(f.samples, f.family, f.params); bad {
+		f.bad = i
+		n := f.samples[i].n
+		f.samples = slices.Delete(slices.Clone(f.samples), i, i+1)
+		f.run = slices.DeleteFunc(slices.Clone(f.run), func(s sample) bool { return s.n == n })
+	}
+	f.law = bestKink(f.samples, f.family)
+	f.uncapped = f.family(f.samples, math.Inf(1))
+	f.flat = flat(f.samples)
+	f.rel = spread(f.law.rss, len(f.samples), f.params)
+	if len(f.run) >= minLoads {
+		f.running = bestKink(f.run, hingeAt)
+	} else {
+		f.run = nil
+	}
+	return f
+}
+
+// fallsFrom finds the peak of a ladder whose throughput falls after it: at
+// least two rungs beyond, by more than 10 % and with a slope against log N that
+// is below 0 at 99 % confidence.
+func fallsFrom(samples []sample) (peak int, falling bool) {
+	for i, s := range samples {
+		if s.y > samples[peak].y {
+			peak = i
+		}
+	}
+	tail := samples[peak:]
+	if len(tail) < 3 || samples[peak].y-samples[len(samples)-1].y < math.Log(1/0.9) {
+		return peak, false
+	}
+	slope, se := slopeOf(tail)
+	limit := stat.StudentT(0.01, float64(len(tail)-2))
+	return peak, slope < 0 && slope/math.Max(se, 1e-9) < limit
+}
+
+// slopeOf regresses y on log n and returns the slope and its standard error.
+func slopeOf(samples []sample) (slope, se float64) {
+	var mx, my float64
+	for _, s := range samples {
+		mx += math.Log(s.n) / float64(len(samples))
+		my += s.y / float64(len(samples))
+	}
+	var sxx, sxy float64
+	for _, s := range samples {
+		d := math.Log(s.n) - mx
+		sxx += d * d
+		sxy += d * (s.y - my)
+	}
+	slope = sxy / sxx
+	var rss float64
+	for _, s := range samples {
+		r := s.y - my - slope*(math.Log(s.n)-mx)
+		rss += r * r
+	}
+	return slope, math.Sqrt(rss / math.Max(float64(len(samples)-2), 1) / sxx)
+}
+
+// clip holds the loads beyond the peak at the peak's throughput.
+func clip(samples []sample, peak int) []sample {
+	out := slices.Clone(samples)
+	for i := peak + 1; i < len(out); i++ {
+		out[i].y = out[peak].y
+	}
+	return out
+}
+
+// oddOneOut finds the one load that does not belong to the curve of the
+// others: the one whose externally studentised residual is beyond Student's
+// 99.5 % point, and by more than 10 % of its throughput. The first load and
+// ladders of fewer than 6 are left alone: too little would remain.
+func oddOneOut(samples []sample, family signal, params int) (index int, bad bool) {
+	dof := len(samples) - 1 - params
+	if dof < 2 {
+		return 0, false
+	}
+	all := bestKink(samples, family)
+	limit := stat.StudentT(0.995, float64(dof))
+	most := 0.0
+	for i := range samples {
+		rest := slices.Delete(slices.Clone(samples), i, i+1)
+		without := bestKink(rest, family)
+		variance := math.Max(without.rss/float64(dof), noiseFloor*noiseFloor)
+		t := math.Sqrt(math.Max(all.rss-without.rss, 0) / variance)
+		if t > most && t > limit && math.Abs(samples[i].y-without.log(samples[i].n)) > 0.1 {
+			index, bad, most = i, true, t
+		}
+	}
+	return index, bad
+}
+
+// criterion is the Bayesian information criterion of a fit with p parameters,
+// its variance held above the noise floor.
+func criterion(rss float64, n, p int) float64 {
+	v := rss/float64(n) + noiseFloor*noiseFloor
+	return float64(n)*math.Log(v) + float64(p)*math.Log(float64(n))
+}
+
+// describe sets the status and what is known whatever it is.
+func (k *Knee) describe(l *ladder, f ladderFit) {
+	k.Status = f.status(k)
+	k.Retrograde = f.peak >= 0
+	if k.Retrograde {
+		k.warn("retrograde", "throughput falls beyond %.4g in flight: the cap is kept at the peak", l.loads[f.peak].n)
+	}
+	if f.bad >= 0 {
+		k.warn("odd_rung", "the rung at %.4g in flight fits no curve of the others and is left out", l.loads[f.bad].n)
+	}
+	if len(l.loads) < minLawLoads {
+		k.warn("few_loads", "%d distinct loads: the batching term b can't be told from 0, so the plain hinge is used", len(l.loads))
+	}
+	shape := f.law
+	if k.Status == NotReached {
+		shape = f.uncapped
+	}
+	if shape.b > 0 {
+		k.Method = Batching
+		k.HalfSaturationInFlight = record.Known(shape.a / shape.b)
+	}
+	if k.Status != NotLinear {
+		k.Law.A, k.Law.B = record.Known(shape.a), record.Known(shape.b)
+	}
+	if k.Status != NotReached {
+		k.Law.Cap = record.Known(f.law.cap())
+	}
+	k.Law.Rel = record.Known(f.rel)
+}
+
+// status weighs the curves against each other.
+func (f ladderFit) status(k *Knee) Status {
+	n := len(f.samples)
+	capped := criterion(f.law.rss, n, f.params)
+	first := f.samples[0].n
+	if criterion(f.flat.rss, n, 1) <= capped || f.law.kink <= first*sameLoad {
+		if f.run == nil || f.running.kink <= first*sameLoad {
+			return NotLinear
+		}
+		return NotLinear
+	}
+	evidence := criterion(f.uncapped.rss, n, f.params-1) - capped
+	if f.run != nil && math.Abs(evidence) < decisive {
+		m := len(f.run)
+		grows := hingeAt(f.run, math.Inf(1))
+		evidence = criterion(grows.rss, m, 1) - criterion(f.running.rss, m, 2)
+	}
+	if evidence <= 0 || f.topElasticity() > lastElasticity {
+		return NotReached
+	}
+	return Found
+}
+
+// topElasticity is the elasticity of the fitted curve between the last two
+// loads: the raw one, less its noise.
+func (f ladderFit) topElasticity() float64 {
+	n := len(f.samples)
+	lo, hi := f.samples[n-2].n, f.samples[n-1].n
+	return (f.law.log(hi) - f.law.log(lo)) / math.Log(hi/lo)
+}

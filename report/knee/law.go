@@ -1,0 +1,178 @@
+package knee
+
+import (
+	"math"
+
+	"github.com/headway-bench/headway/report/stat"
+)
+
+// sample is one load as a fit sees it.
+type sample struct {
+	n, y float64 // load, and log of the signal
+	w    float64 // weight
+}
+
+// curve is X(N) = m/(a + b*m) with m = min(N, kink): growth by the batching
+// law up to the kink, flat above it. It is min(N/(a+b*N), C) with
+// C = kink/(a+b*kink), so the kink is N* = a*C/(1-b*C).
+type curve struct {
+	a, b float64 // seconds a unit, and more of them for each request in flight
+	kink float64 // requests in flight; +Inf without a cap
+	rss  float64 // weighted sum of squared residuals of log X
+}
+
+// log returns log X(n).
+func (c curve) log(n float64) float64 {
+	m := min(n, c.kink)
+	return math.Log(m) - math.Log(c.a+c.b*m)
+}
+
+// cap returns C.
+func (c curve) cap() float64 { return math.Exp(c.log(c.kink)) }
+
+// signal is a family of curves that a kink can be looked for in.
+type signal func(samples []sample, kink float64) curve
+
+// lawAt fits a and b for a given kink. For m = min(N, kink) the time a unit of
+// work takes, m/X = a + b*m, is linear; weights turn its least squares into
+// those of log X (three steps of Gauss-Newton). b is kept at or above 0, and
+// so is a.
+func lawAt(samples []sample, kink float64) curve {
+	c := curve{kink: kink}
+	if fitted, ok := lawLine(samples, kink); ok {
+		c.a, c.b = fitted.a, fitted.b
+	} else {
+		c.a, c.b = proportional(samples, kink)
+	}
+	c.rss = residualSquares(samples, c)
+	return c
+}
+
+// hingeAt fits a alone: growth in proportion, then flat.
+func hingeAt(samples []sample, kink float64) curve {
+	c := curve{kink: kink}
+	c.a, _ = proportional(samples, kink)
+	c.rss = residualSquares(samples, c)
+	return c
+}
+
+// lawLine solves for both coefficients; ok is false where one of them would
+// leave its range.
+func lawLine(samples []sample, kink float64) (c curve, ok bool) {
+	for step := range 4 {
+		var sw, sm, smm, st, smt float64
+		for _, s := range samples {
+			m := min(s.n, kink)
+			t := m / math.Exp(s.y)
+			base := t
+			if step > 0 {
+				base = c.a + c.b*m
+				// In log X the residual of t is log(t/base); near base it is
+				// (t-base)/base, so the target is moved onto that line.
+				t = base * (1 + math.Log(t/base))
+			}
+			w := s.w / (base * base)
+			sw += w
+			sm += w * m
+			smm += w * m * m
+			st += w * t
+			smt += w * m * t
+		}
+		det := sw*smm - sm*sm
+		if det <= 1e-12*sw*smm {
+			return c, false
+		}
+		c.a = (smm*st - sm*smt) / det
+		c.b = (sw*smt - sm*st) / det
+		if c.b < 0 || c.a <= 0 {
+			return c, false
+		}
+	}
+	return c, true
+}
+
+// proportional fits X = m/a.
+func proportional(samples []sample, kink float64) (a, b float64) {
+	var sum, sw float64
+	for _, s := range samples {
+		sum += s.w * (math.Log(min(s.n, kink)) - s.y)
+		sw += s.w
+	}
+	return math.Exp(sum / sw), 0
+}
+
+func residualSquares(samples []sample, c curve) float64 {
+	var rss float64
+	for _, s := range samples {
+		r := s.y - c.log(s.n)
+		rss += s.w * r * r
+	}
+	return rss
+}
+
+// bestKink finds the kink with the least squares: a scan between every pair of
+// neighbouring loads, then a golden-section search around the best.
+func bestKink(samples []sample, fit signal) curve {
+	const steps = 6
+	first, last := samples[0].n, samples[len(samples)-1].n
+	best, lo, hi := curve{rss: math.Inf(1)}, first, last
+	for i := 0; i+1 < len(samples); i++ {
+		ratio := math.Pow(samples[i+1].n/samples[i].n, 1.0/steps)
+		at := samples[i].n
+		for range steps {
+			at *= ratio
+			if c := fit(samples, at); c.rss < best.rss {
+				best, lo, hi = c, at/ratio, at*ratio
+			}
+		}
+	}
+	return golden(samples, fit, best, lo, min(hi, last))
+}
+
+func golden(samples []sample, fit signal, best curve, lo, hi float64) curve {
+	const phi = 0.6180339887498949
+	a, b := math.Log(lo), math.Log(hi)
+	for range 18 {
+		x1, x2 := b-phi*(b-a), a+phi*(b-a)
+		c1, c2 := fit(samples, math.Exp(x1)), fit(samples, math.Exp(x2))
+		if c1.rss < c2.rss {
+			b = x2
+		} else {
+			a = x1
+			c1 = c2
+		}
+		if c1.rss < best.rss {
+			best = c1
+		}
+	}
+	return best
+}
+
+// flat fits a constant: the rungs are all on the cap.
+func flat(samples []sample) curve { return hingeAt(samples, samples[0].n) }
+
+// spread is the residual standard deviation of a fit with p parameters.
+func spread(rss float64, n, p int) float64 {
+	return math.Sqrt(rss / math.Max(float64(n-p), 1))
+}
+
+func residuals(samples []sample, c curve) []float64 {
+	out := make([]float64, len(samples))
+	for i, s := range samples {
+		out[i] = s.y - c.log(s.n)
+	}
+	return out
+}
+
+// logMean is the weighted mean of samples' y.
+func logMean(samples []sample) float64 {
+	var sum, w float64
+	for _, s := range samples {
+		sum += s.w * s.y
+		w += s.w
+	}
+	if w == 0 {
+		return stat.Mean(nil)
+	}
+	return sum / w
+}
