@@ -14,15 +14,15 @@ const Unknown = "unknown"
 
 // Profile is one experiment: what is loaded, with what, how and for how long.
 type Profile struct {
-	APIVersion string              `yaml:"apiVersion" json:"apiVersion"`
-	Name       string              `yaml:"name" json:"name"`
+	APIVersion string              `yaml:"apiVersion" json:"apiVersion" profile:"required"`
+	Name       string              `yaml:"name" json:"name" profile:"required"`
 	About      string              `yaml:"about,omitempty" json:"about,omitempty"`
-	Model      Model               `yaml:"model" json:"model"`
-	Precision  Precision           `yaml:"precision" json:"precision"`
-	Hardware   Hardware            `yaml:"hardware" json:"hardware"`
-	Serving    Serving             `yaml:"serving" json:"serving"`
-	Workload   Workload            `yaml:"workload" json:"workload"`
-	Load       Load                `yaml:"load" json:"load"`
+	Model      Model               `yaml:"model" json:"model" profile:"required,unknown"`
+	Precision  Precision           `yaml:"precision" json:"precision" profile:"required,unknown"`
+	Hardware   Hardware            `yaml:"hardware" json:"hardware" profile:"required,unknown"`
+	Serving    Serving             `yaml:"serving" json:"serving" profile:"required,unknown"`
+	Workload   Workload            `yaml:"workload" json:"workload" profile:"required"`
+	Load       Load                `yaml:"load" json:"load" profile:"required"`
 	Stage      Stage               `yaml:"stage" json:"stage"`
 	SLO        SLOs                `yaml:"slo,omitempty" json:"slo,omitempty"`
 	Cost       Cost                `yaml:"cost,omitempty" json:"cost,omitzero"`
@@ -32,35 +32,37 @@ type Profile struct {
 
 // Model names the weights. Every field may be Unknown.
 type Model struct {
-	Family  string `yaml:"family" json:"family"`
-	Version string `yaml:"version" json:"version"`
-	Size    string `yaml:"size" json:"size"`
-	ID      string `yaml:"id" json:"id"` // as sent to the server
+	Family  string `yaml:"family" json:"family" profile:"required"`
+	Version string `yaml:"version" json:"version" profile:"required"`
+	Size    string `yaml:"size" json:"size" profile:"required"`
+	ID      string `yaml:"id" json:"id" profile:"required"` // as sent to the server
 }
 
 // Precision names number formats, such as bf16 or fp8.
 type Precision struct {
-	Weights string `yaml:"weights" json:"weights"`
-	KVCache string `yaml:"kv_cache" json:"kv_cache"`
+	Weights string `yaml:"weights" json:"weights" profile:"required"`
+	KVCache string `yaml:"kv_cache" json:"kv_cache" profile:"required"`
 }
 
 // Hardware names the accelerators that serve; Count 0 is unknown.
 type Hardware struct {
-	Accelerator string `yaml:"accelerator" json:"accelerator"`
-	Count       int    `yaml:"count" json:"count"`
+	Accelerator string `yaml:"accelerator" json:"accelerator" profile:"required"`
+	Count       int    `yaml:"count" json:"count" profile:"required,unknown"`
 }
 
-// Serving names the engine and how it was set up.
+// Serving names the engine and how it was set up. Settings is nil when unknown
+// and empty when the engine runs with its defaults.
 type Serving struct {
-	Engine   string            `yaml:"engine" json:"engine"`
-	Version  string            `yaml:"version" json:"version"`
-	Settings map[string]string `yaml:"settings,omitempty" json:"settings,omitempty"`
+	Engine   string            `yaml:"engine" json:"engine" profile:"required"`
+	Version  string            `yaml:"version" json:"version" profile:"required"`
+	Settings map[string]string `yaml:"settings" json:"settings" profile:"required,unknown"`
 }
 
 // Length is a distribution of token counts. Kind says which of the other
 // fields count: "fixed" (Value), "uniform" (Min, Max, both included), "normal"
 // (Mean, StdDev, clipped to Min..Max), "lognormal" (Mean, StdDev of the
-// lengths themselves, clipped), "empirical" (Values, drawn with equal chance).
+// lengths themselves, clipped), "empirical" (Values, drawn with equal chance),
+// "dataset" and "trace" (each request has the length that the file gives it).
 type Length struct {
 	Kind   string
 	Value  int
@@ -78,7 +80,7 @@ type Workload struct {
 	Prompt       string        `yaml:"prompt" json:"prompt"` // auto, token-ids, text, conversation
 	Dataset      *Dataset      `yaml:"dataset,omitempty" json:"dataset,omitempty"`
 	Conversation *Conversation `yaml:"conversation,omitempty" json:"conversation,omitempty"`
-	Sampling     Sampling      `yaml:"sampling" json:"sampling"`
+	Sampling     Sampling      `yaml:"sampling" json:"sampling" profile:"required"`
 	Prefix       Prefix        `yaml:"prefix,omitempty" json:"prefix,omitzero"`
 	Cancel       Cancel        `yaml:"cancel,omitempty" json:"cancel,omitzero"`
 	Seed         int64         `yaml:"seed" json:"seed"`
@@ -241,6 +243,3 @@ type Duration time.Duration
 
 // Std returns the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
-
-// String writes the duration with its unit.
-func (d Duration) String() string { return time.Duration(d).String() }
