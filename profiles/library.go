@@ -51,3 +51,9 @@ func builtinNames() []string {
 	}
 	return names
 }
+
+//go:embed starter.yaml
+var starter []byte
+
+// Starter is a profile to start from, with remarks, as YAML.
+func Starter() []byte { return bytes.Clone(starter) }
