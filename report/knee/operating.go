@@ -1,0 +1,282 @@
+package knee
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/slo"
+)
+
+// OperatingStatus says whether a point could be named.
+type OperatingStatus string
+
+// The statuses.
+const (
+	PointFound OperatingStatus = "found"
+	PointNone  OperatingStatus = "none"   // no valid rung keeps every limit
+	PointNoSLO OperatingStatus = "no_slo" // no limit was given
+)
+
+// Operating is the POINT of a result: the figures of one load, its repeats
+// together.
+type Operating struct {
+	Status                    OperatingStatus `json:"status"`
+	Rungs                     []int           `json:"rungs"` // Rung.Index of the repeats
+	Concurrency               record.Value    `json:"concurrency"`
+	RatePerS                  record.Value    `json:"rate_req_per_s"`
+	InFlightMean              record.Value    `json:"in_flight_mean"`
+	RequestThroughputPerS     record.Value    `json:"request_throughput_per_s"`
+	OutputTokenThroughputPerS record.Value    `json:"output_token_throughput_per_s"`
+	TokensPerSPerAccelerator  record.Value    `json:"output_token_throughput_per_s_per_accelerator"`
+	GoodputReqPerS            record.Value    `json:"goodput_req_per_s"`
+	PerUserTokensPerS         record.Value    `json:"per_user_tokens_per_s"` // mean
+	TTFTP95MS                 record.Value    `json:"ttft_p95_ms"`
+	ITLP95MS                  record.Value    `json:"itl_p95_ms"`
+	E2EP95MS                  record.Value    `json:"e2e_p95_ms"`
+	// Binding is the limit that stops the next step up, or "" where the
+	// ladder ends first.
+	Binding                   string       `json:"binding"`
+	USDPerMillionOutputTokens record.Value `json:"usd_per_million_output_tokens"`
+	USDPerMillionInputTokens  record.Value `json:"usd_per_million_input_tokens"`
+	TokensPerJoule            record.Value `json:"tokens_per_joule"`
+
+	load []record.Rung
+}
+
+// Load returns the rungs of the point, nil where there is none.
+func (p Operating) Load() []record.Rung { return p.load }
+
+// Economics prices a point; zero fields are unknown.
+type Economics struct {
+	USDPerHour   float64
+	Accelerators int
+	// InputPriceRatio is the cost of an input token over that of an output
+	// token. Where it is known the cost of the hardware is shared between
+	// both; otherwise each kind is priced as if it bore the whole.
+	InputPriceRatio float64
+}
+
+// OperatingPoint is the load of the highest throughput at which every limit
+// surely holds: on valid rungs only, each limit with its confidence bound.
+// Binding is what stops the next load above it.
+func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Operating {
+	if len(slos) == 0 {
+		return Operating{Status: PointNoSLO, Rungs: []int{}}
+	}
+	best := Operating{Status: PointNone, Rungs: []int{}}
+	for _, load := range ByLoad(rungs) {
+		if !trusted(load) {
+			best.bind("measurement: " + untrusted(load))
+			continue
+		}
+		if broken := firstBroken(load, slos); broken != "" {
+			best.bind(broken)
+			continue
+		}
+		if p := pointOf(load, e); best.Status == PointNone || throughput(p) > throughput(best) {
+			best = p
+		} else {
+			best.bind("throughput no longer grows")
+		}
+	}
+	return best
+}
+
+// Peak is the valid load of the highest throughput, whatever its latency.
+func Peak(rungs []record.Rung, e Economics) Operating {
+	best := Operating{Status: PointNone, Rungs: []int{}}
+	for _, load := range ByLoad(rungs) {
+		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || throughput(p) > throughput(best)) {
+			best = p
+		}
+	}
+	return best
+}
+
+// SingleUser is the valid load that gives one user the best speed: the most
+// output tokens per second and user, or the least E2E where that is unknown.
+func SingleUser(rungs []record.Rung, e Economics) Operating {
+	best := Operating{Status: PointNone, Rungs: []int{}}
+	for _, load := range ByLoad(rungs) {
+		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || speed(p) > speed(best)) {
+			best = p
+		}
+	}
+	return best
+}
+
+// bind keeps the first limit seen beyond the best point so far.
+func (p *Operating) bind(limit string) {
+	if p.Binding == "" {
+		p.Binding = limit
+	}
+}
+
+// ByLoad groups the rungs that were asked for the same load, repeats together,
+// by ascending load; closed, then open, then offline.
+func ByLoad(rungs []record.Rung) [][]record.Rung {
+	type key struct {
+		mode record.Mode
+		at   float64
+	}
+	keyOf := func(r record.Rung) key {
+		if r.Mode == record.Open {
+			return key{r.Mode, r.RatePerS.Or(0)}
+		}
+		return key{r.Mode, float64(r.Concurrency)}
+	}
+	groups := map[key][]record.Rung{}
+	var keys []key
+	for _, r := range rungs {
+		k := keyOf(r)
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], r)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.mode, b.mode), cmp.Compare(a.at, b.at))
+	})
+	out := make([][]record.Rung, len(keys))
+	for i, k := range keys {
+		out[i] = groups[k]
+	}
+	return out
+}
+
+// trusted says that no repeat of a load is invalid.
+func trusted(load []record.Rung) bool {
+	return !slices.ContainsFunc(load, func(r record.Rung) bool { return r.Verdict == record.Invalid })
+}
+
+func untrusted(load []record.Rung) string {
+	for _, r := range load {
+		if r.Verdict == record.Invalid && len(r.Reasons) > 0 {
+			return r.Reasons[0].Code
+		}
+	}
+	return "invalid"
+}
+
+// firstBroken returns the first limit that does not surely hold, with what it
+// is at, or "".
+func firstBroken(load []record.Rung, slos []profiles.SLO) string {
+	for _, s := range slos {
+		r := slo.Read(load, s.Metric, s.Stat)
+		if r.Surely(s) {
+			continue
+		}
+		switch r.State {
+		case slo.Missing:
+			return s.String() + " (not measured)"
+		case slo.FewSamples:
+			return fmt.Sprintf("%s (%d samples, needs %d)", s, r.Samples, r.Need)
+		}
+		bound := r.Hi
+		if s.AtLeast {
+			bound = r.Lo
+		}
+		if v := r.Value.Or(0); slo.Holds(s, v) {
+			return fmt.Sprintf("%s (%s, within its error of the limit: %s)", s, slo.Format(s.Metric, r.Value), slo.Format(s.Metric, bound))
+		}
+		return fmt.Sprintf("%s (%s)", s, slo.Format(s.Metric, r.Value))
+	}
+	return ""
+}
+
+func throughput(p Operating) float64 {
+	return p.OutputTokenThroughputPerS.Or(p.RequestThroughputPerS.Or(0))
+}
+
+func speed(p Operating) float64 {
+	if v, ok := p.PerUserTokensPerS.Float(); ok {
+		return v
+	}
+	if v, ok := p.E2EP95MS.Float(); ok && v > 0 {
+		return 1 / v
+	}
+	return 0
+}
+
+// pointOf reads the figures of one load.
+func pointOf(load []record.Rung, e Economics) Operating {
+	read := func(metric, stat string) record.Value { return slo.Read(load, metric, stat).Value }
+	p := Operating{
+		Status: PointFound, load: load,
+		InFlightMean:              average(load, func(r record.Rung) record.Value { return r.InFlightMean }),
+		RequestThroughputPerS:     read("request_throughput", ""),
+		OutputTokenThroughputPerS: read("output_token_throughput", ""),
+		GoodputReqPerS:            read("goodput", ""),
+		PerUserTokensPerS:         read("tps", "mean"),
+		TTFTP95MS:                 read("ttft", "p95"),
+		ITLP95MS:                  read("itl", "p95"),
+		E2EP95MS:                  read("e2e", "p95"),
+	}
+	for _, r := range load {
+		p.Rungs = append(p.Rungs, r.Index)
+	}
+	if load[0].Concurrency > 0 {
+		p.Concurrency = record.Known(float64(load[0].Concurrency))
+	}
+	p.RatePerS = load[0].RatePerS
+	p.price(load, e)
+	return p
+}
+
+// price sets what a token costs in money and energy.
+func (p *Operating) price(load []record.Rung, e Economics) {
+	out := p.OutputTokenThroughputPerS
+	in := average(load, func(r record.Rung) record.Value { return r.InputTokenThroughputPerS })
+	if e.Accelerators > 0 {
+		p.TokensPerSPerAccelerator = out.Scale(1 / float64(e.Accelerators))
+	}
+	if e.USDPerHour > 0 {
+		perSecond := 1e6 * e.USDPerHour / 3600
+		shared := e.InputPriceRatio
+		o, okOut := out.Float()
+		i, okIn := in.Float()
+		switch {
+		case shared > 0 && okOut && okIn && o+shared*i > 0:
+			p.USDPerMillionOutputTokens = record.Known(perSecond / (o + shared*i))
+			p.USDPerMillionInputTokens = record.Known(shared * perSecond / (o + shared*i))
+		default:
+			p.USDPerMillionOutputTokens = over(perSecond, out)
+			p.USDPerMillionInputTokens = over(perSecond, in)
+		}
+	}
+	watts := average(load, func(r record.Rung) record.Value {
+		if r.Telemetry == nil {
+			return record.Value{}
+		}
+		return r.Telemetry.GPUPowerWMean
+	})
+	if w, ok := watts.Float(); ok && w > 0 {
+		p.TokensPerJoule = out.Scale(1 / w)
+	}
+}
+
+func over(x float64, v record.Value) record.Value {
+	y, ok := v.Float()
+	if !ok || y <= 0 {
+		return record.Value{}
+	}
+	return record.Known(x / y)
+}
+
+// average is the mean over the repeats that know the figure.
+func average(load []record.Rung, figure func(record.Rung) record.Value) record.Value {
+	sum, n := 0.0, 0.0
+	for _, r := range load {
+		if v, ok := figure(r).Float(); ok {
+			sum, n = sum+v, n+1
+		}
+	}
+	if n == 0 {
+		return record.Value{}
+	}
+	return record.Known(math.Max(sum/n, 0))
+}

@@ -1,0 +1,251 @@
+// Package slo reads the metric that a limit speaks of from the rungs of one
+// load, repeats together, with a confidence interval. It is what the gate and
+// the operating point have in common.
+package slo
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+)
+
+// State says whether a metric could be read.
+type State int
+
+// The states.
+const (
+	Measured   State = iota
+	FewSamples       // known to be measured, but too few samples for this statistic
+	Missing          // the result does not have it
+)
+
+// Reading is one metric at one load. Value is the mean over the repeats; Lo
+// and Hi hold the true value with 95 % confidence, where that can be said.
+type Reading struct {
+	State   State
+	Value   record.Value
+	Lo, Hi  record.Value
+	Repeats int
+	Samples int64
+	// Need is the number of samples that the statistic takes, where State is
+	// FewSamples.
+	Need int64
+	// Basis says what the interval is taken over: "repeats", "samples" or "".
+	Basis string
+}
+
+// Read reads metric and stat, named as profiles.SLO names them, from the rungs
+// of one load. In open loop ttft and e2e are the response times.
+func Read(rungs []record.Rung, metric, stat string) Reading {
+	r := Reading{Need: need(stat)}
+	var values []float64
+	missing := 0
+	for i := range rungs {
+		d, v, state := pick(&rungs[i], metric, stat)
+		r.Samples += d.Count
+		switch state {
+		case Missing:
+			missing++
+		case Measured:
+			values = append(values, v.Or(0))
+		}
+	}
+	r.Repeats = len(values)
+	switch {
+	case missing == len(rungs):
+		r.State = Missing
+		return r
+	case len(values) == 0:
+		r.State = FewSamples
+		return r
+	}
+	r.Value = record.Known(mean(values))
+	r.bounds(rungs, values, metric, stat)
+	return r
+}
+
+// Holds says whether a limit is kept by the value.
+func Holds(s profiles.SLO, value float64) bool {
+	if s.AtLeast {
+		return value >= s.Value
+	}
+	return value <= s.Value
+}
+
+// Surely says whether a limit is kept by the bound of the interval on its
+// side, or by the value where there is no interval.
+func (r Reading) Surely(s profiles.SLO) bool {
+	v, ok := r.Value.Float()
+	if r.State != Measured || !ok {
+		return false
+	}
+	if s.AtLeast {
+		return Holds(s, r.Lo.Or(v))
+	}
+	return Holds(s, r.Hi.Or(v))
+}
+
+// need is the number of samples a percentile takes with none over: the bound
+// of MLPerf's early stopping at 99 % confidence.
+func need(stat string) int64 {
+	switch stat {
+	case "p90":
+		return 44
+	case "p95", "p05":
+		return 90
+	case "p99":
+		return 459
+	}
+	return 1
+}
+
+// pick returns the distribution behind a metric (empty for plain numbers), its
+// value and whether it could be read.
+func pick(r *record.Rung, metric, stat string) (record.Dist, record.Value, State) {
+	if d, ok := distribution(r, metric); ok {
+		v := statistic(d, stat)
+		switch {
+		case v.OK():
+			return d, v, Measured
+		case d.Count > 0 && d.Count < need(stat), d.Count == 0 && r.Requests.Completed == 0:
+			return d, v, FewSamples
+		}
+		return d, v, Missing
+	}
+	v := number(r, metric)
+	if v.OK() {
+		return record.Dist{}, v, Measured
+	}
+	if metric == "error_rate" {
+		return record.Dist{}, v, FewSamples
+	}
+	return record.Dist{}, v, Missing
+}
+
+func distribution(r *record.Rung, metric string) (record.Dist, bool) {
+	response := r.Mode == record.Open
+	switch metric {
+	case "ttft":
+		if response {
+			return r.TTFTResponse, true
+		}
+		return r.TTFT, true
+	case "e2e":
+		if response {
+			return r.E2EResponse, true
+		}
+		return r.E2E, true
+	case "itl":
+		return r.ITL, true
+	case "icl":
+		return r.ICL, true
+	case "tpot":
+		return r.TPOT, true
+	case "ttfo":
+		return r.TTFO, true
+	case "tps":
+		return r.PerUserTokensPerS, true
+	}
+	return record.Dist{}, false
+}
+
+func statistic(d record.Dist, stat string) record.Value {
+	switch stat {
+	case "mean":
+		return d.Mean
+	case "p05":
+		return d.P05
+	case "p50":
+		return d.P50
+	case "p90":
+		return d.P90
+	case "p95":
+		return d.P95
+	case "p99":
+		return d.P99
+	}
+	return record.Value{}
+}
+
+// number reads the metrics that are one number of a rung.
+func number(r *record.Rung, metric string) record.Value {
+	switch metric {
+	case "goodput":
+		return r.GoodputReqPerS
+	case "request_throughput":
+		return r.RequestThroughputPerS
+	case "output_token_throughput":
+		return r.OutputTokenThroughputPerS
+	case "error_rate":
+		return ErrorRate(r)
+	}
+	if r.Telemetry == nil {
+		return record.Value{}
+	}
+	switch metric {
+	case "kv_cache_usage":
+		return r.Telemetry.KVCacheUsageMax
+	case "preemptions":
+		return r.Telemetry.Preemptions
+	}
+	return record.Value{}
+}
+
+// ErrorRate is failed requests over those that ended, 0 to 1; requests that
+// this client cancelled or cut do not count.
+func ErrorRate(r *record.Rung) record.Value {
+	ended := r.Requests.Completed + r.Requests.Failed
+	if ended == 0 {
+		return record.Value{}
+	}
+	return record.Known(float64(r.Requests.Failed) / float64(ended))
+}
+
+// Unit is the unit in which a metric is shown.
+func Unit(metric string) string {
+	switch metric {
+	case "tps", "output_token_throughput":
+		return "tok/s"
+	case "goodput", "request_throughput":
+		return "req/s"
+	case "error_rate", "kv_cache_usage":
+		return "%"
+	case "preemptions":
+		return ""
+	}
+	return "ms"
+}
+
+// Format writes a value of a metric with its unit.
+func Format(metric string, v record.Value) string {
+	x, ok := v.Float()
+	if !ok {
+		return "-"
+	}
+	switch unit := Unit(metric); unit {
+	case "%":
+		return fmt.Sprintf("%.3g %%", 100*x)
+	case "":
+		return fmt.Sprintf("%.4g", x)
+	default:
+		return fmt.Sprintf("%s %s", plain(x), unit)
+	}
+}
+
+// plain writes four significant digits without an exponent.
+func plain(x float64) string {
+	if math.Abs(x) >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
+}
