@@ -24,6 +24,8 @@ require (
 	gonum.org/v1/gonum v0.17.0
 )
 
+require golang.org/x/tools v0.52.0 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect

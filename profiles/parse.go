@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,9 +34,7 @@ func Parse(r io.Reader, name string) (*Profile, error) {
 	p := base()
 	d.value(root, reflect.ValueOf(p).Elem(), "")
 	p.complete()
-	if len(d.errs) == 0 {
-		d.errs = d.place(p.check())
-	}
+	d.errs = append(d.errs, d.place(d.unrelated(p.check()))...)
 	d.errs.sort()
 	if len(d.errs) > 0 {
 		return nil, d.errs
@@ -78,6 +77,20 @@ func (d *decoder) document(text []byte) ast.Node {
 		d.errs = append(d.errs, Error{File: d.file, Message: "is empty", Hint: "`headway profile init` prints a profile to start from"})
 	}
 	return root
+}
+
+// unrelated leaves out faults of the validator that may only follow from what
+// could not be decoded: those in the same block.
+func (d *decoder) unrelated(found Errors) Errors {
+	return slices.DeleteFunc(found, func(f Error) bool {
+		return slices.ContainsFunc(d.errs, func(e Error) bool {
+			block := e.Field
+			if cut := strings.LastIndex(block, "."); cut > 0 {
+				block = block[:cut]
+			}
+			return f.Field == block || strings.HasPrefix(f.Field, block+".") || strings.HasPrefix(f.Field, block+"[")
+		})
+	})
 }
 
 // place gives the faults of the validator their places in the text: that of

@@ -90,7 +90,7 @@ func dashed(name string) string {
 func takes(least, most int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
-			return usagef("`%s` takes %s, got %d arguments; see `%s --help`", cmd.CommandPath(), usage, len(args), cmd.CommandPath())
+			return usagef("`%s` takes %s, got %d; see `%s --help`", cmd.CommandPath(), usage, len(args), cmd.CommandPath())
 		}
 		return nil
 	}
