@@ -1,0 +1,212 @@
+package record
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/headway-bench/headway/backends/clock"
+)
+
+// Histograms are the distributions of a rung by metric and unit of the recorded
+// values: "ttft_ns", "per_user_millitokens_per_s", "output_tokens".
+type Histograms map[string]*hdrhistogram.Histogram
+
+// Evidence is what others know of a rung.
+type Evidence struct {
+	// Scheduled is how many requests the schedule had in the window; 0 in a
+	// closed loop.
+	Scheduled int64
+	Client    ClientHealth
+	Telemetry *Telemetry
+	// SharedTokens are prompt tokens that are shared on purpose;
+	// TemplateTokens those that a chat template adds to each prompt; BlockSize
+	// is the server's KV block, 16 when 0.
+	SharedTokens, TemplateTokens, BlockSize int
+	// ReuseWanted says that cache hits are asked for, as in conversations.
+	ReuseWanted bool
+	// Asked are the percentiles that SLOs ask for; each needs its samples.
+	Asked []Asked
+}
+
+// Result reports the rung and its histograms, which the recorder must not be
+// used after. Call it when the window is final and the drain is over.
+func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	y, c := r.tally, r.cfg
+	s := time.Duration(r.end - r.start).Seconds()
+	rate := func(n int64) Value { return Known(float64(n) / s) }
+	out := Rung{
+		Index: c.Index, Mode: c.Mode, Concurrency: c.Concurrency, Repeat: c.Repeat, Refined: c.Refined,
+		StartUnixNS: clock.Wall(c.Start).UnixNano(), Window: r.window(), Requests: y.requests, Totals: r.totals,
+		Tokens: Tokens{Input: y.input, Output: y.arrived, OutputRequested: y.requested, Source: y.source().String(),
+			MismatchRatio: ratio(y.differ, y.seen)},
+		InputTokens: y.inputTokens.dist(), OutputTokens: y.outputTokens.dist(),
+		InFlightMean: Known(float64(y.area) / float64(r.end-r.start)), InFlightMax: y.flight.max(),
+
+		RequestThroughputPerS: rate(y.completed), OutputTokenThroughputPerS: rate(y.arrived),
+		InputTokenThroughputPerS: rate(y.input), TotalTokenThroughputPerS: rate(y.input + y.arrived),
+		FailedTokenThroughputPerS: rate(y.failed),
+
+		PerUserTokensPerS: y.perUser.dist(), E2ETokensPerS: y.e2eSpeed.dist(),
+		TTFT: y.ttft.dist(), TTFTResponse: y.ttftResponse.dist(), TTFO: y.ttfo.dist(), ITL: y.itl.dist(),
+		ICL: y.icl.dist(), TPOT: y.tpot.dist(), E2E: y.e2e.dist(), E2EResponse: y.e2eResponse.dist(),
+		SendLag: y.sendLag.dist(), ReceiveLag: y.receiveLag.dist(), Connect: y.connect.dist(),
+
+		Stamps: y.stamps(), MergedReadRatio: ratio(y.merged, y.raw), Client: e.Client, Telemetry: e.Telemetry,
+		Blocks: y.blocks.result(c.Start, r.end),
+	}
+	if c.RatePerS > 0 {
+		out.RatePerS = Known(c.RatePerS)
+	}
+	if c.Limits != (Limits{}) {
+		out.GoodputReqPerS, out.GoodputTokensPerS = rate(y.goodRequests), rate(y.goodTokens)
+	}
+	out.Client.RemoteAddresses, out.Client.Connections = len(y.remotes), y.connections
+	facts := r.facts(&out, e)
+	if facts.BurstyRatio.Or(0) > burstRatio {
+		out.ITL = Dist{Count: out.ITL.Count}
+		for i := range out.Blocks {
+			out.Blocks[i].ITLMeanMS, out.Blocks[i].ITLP95MS = Value{}, Value{}
+		}
+	}
+	out.Verdict, out.Reasons, out.Warnings = Judge(facts)
+	for _, code := range slices.Sorted(maps.Keys(y.warnings)) {
+		n := y.warnings[code]
+		out.Warnings = append(out.Warnings, reason(code, Known(float64(n)), Known(0), "%d requests", n))
+	}
+	return out, y.histograms()
+}
+
+// window reports where the window lies.
+func (r *Recorder) window() Window {
+	method := "fixed"
+	switch {
+	case r.cfg.Mode == Offline:
+		method = "none"
+	case r.cfg.AutoWarmup:
+		method = "mser5"
+	case r.cfg.Warmup == 0:
+		method = "none"
+	}
+	since := func(at int64) float64 { return time.Duration(at - r.cfg.Start).Seconds() }
+	return Window{StartS: since(r.start), EndS: since(r.end), Steady: r.cfg.AutoWarmup && r.found, Method: method}
+}
+
+// facts gathers what the rules of validity look at.
+func (r *Recorder) facts(out *Rung, e Evidence) Facts {
+	y, c := r.tally, r.cfg
+	ttft := y.metric("ttft", c.Mode)
+	f := Facts{
+		Mode: c.Mode, Concurrency: c.Concurrency, ThinkTime: c.ThinkTime, Steady: r.found, AutoWarmup: c.AutoWarmup && c.Mode != Offline,
+		Scheduled: e.Scheduled, Sent: y.requests.Sent - y.requests.Failures["client_limit"],
+		Completed: y.requests.Completed, Failed: y.requests.Failed, Censored: y.requests.Censored,
+		Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
+		SendLagP99MS: y.sendLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
+		ReceiveLagP99MS: y.receiveLag.quantile(0.99), ITLP50MS: y.itl.quantile(0.5),
+		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.lateMerged, y.raw),
+		CPURatio: e.Client.CPURatio, MismatchRatio: out.Tokens.MismatchRatio,
+		InFlightMean: out.InFlightMean, InFlightMax: out.InFlightMax,
+		EndedPerS: Known(float64(y.ended) / time.Duration(r.end-r.start).Seconds()),
+		MeanTimeS: ratio(y.endedTime, y.ended).Scale(1e-9), Ended: y.ended,
+		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
+		NoITLRatio: ratio(y.noITL, y.icl.samples), NotStreamed: y.notStreamed, Overflow: y.overflow(),
+	}
+	f.Need, f.Lacks = y.lacking(e.Asked, c.Mode)
+	if !e.ReuseWanted {
+		f.CachedTokens, f.CachedAllowed = y.cachedTokens(e)
+	}
+	return f
+}
+
+// cachedTokens is the mean number of cached prompt tokens and what is allowed:
+// from the requests' own usage, or from the server's telemetry.
+func (y *tally) cachedTokens(e Evidence) (cached, allowed Value) {
+	block := e.BlockSize
+	if block == 0 {
+		block = defaultBlock
+	}
+	allowed = Known(float64(e.SharedTokens + e.TemplateTokens + block))
+	hit, prompt := ratio(y.cached, y.prompt), y.inputTokens.mean()
+	if !hit.OK() && e.Telemetry != nil {
+		hit = e.Telemetry.PrefixCacheHitRatio
+	}
+	if h, ok := hit.Float(); ok && prompt.OK() {
+		cached = prompt.Scale(h)
+	}
+	return cached, allowed
+}
+
+// lacking names the asked percentile that needs the most samples beyond those
+// there are.
+func (y *tally) lacking(asked []Asked, m Mode) (name string, need int64) {
+	for _, a := range asked {
+		d := y.metric(a.Metric, m)
+		if n := Need(a.Quantile); d != nil && d.samples < n && n > need {
+			name, need = percentileName(a), n
+		}
+	}
+	return name, need
+}
+
+// source is the one that counted most requests.
+func (y *tally) source() Source {
+	best := NoSource
+	for s := RunningUsage; s < sources; s++ {
+		if y.sources[s] > y.sources[best] {
+			best = s
+		}
+	}
+	return best
+}
+
+// stamps says who stamped the arrivals: "kernel" only when it was all of them.
+func (y *tally) stamps() string {
+	if y.kernel > 0 && y.user == 0 {
+		return "kernel"
+	}
+	return "user"
+}
+
+// histogramNames name the distributions, in the order of all.
+var histogramNames = []string{"ttft_ns", "ttft_response_ns", "ttfo_ns", "itl_ns", "icl_ns", "tpot_ns", "e2e_ns",
+	"e2e_response_ns", "send_lag_ns", "receive_lag_ns", "connect_ns", "per_user_millitokens_per_s",
+	"e2e_millitokens_per_s", "input_tokens", "output_tokens"}
+
+// all lists the distributions in the order of histogramNames.
+func (y *tally) all() []*distribution {
+	return []*distribution{y.ttft, y.ttftResponse, y.ttfo, y.itl, y.icl, y.tpot, y.e2e, y.e2eResponse,
+		y.sendLag, y.receiveLag, y.connect, y.perUser, y.e2eSpeed, y.inputTokens, y.outputTokens}
+}
+
+// histograms names the distributions that have values.
+func (y *tally) histograms() Histograms {
+	out := Histograms{}
+	for i, d := range y.all() {
+		if d.hdr.TotalCount() > 0 {
+			d.hdr.SetTag(histogramNames[i])
+			out[histogramNames[i]] = d.hdr
+		}
+	}
+	return out
+}
+
+// overflow counts the values beyond the range of their histogram.
+func (y *tally) overflow() int64 {
+	n := int64(0)
+	for _, d := range y.all() {
+		n += d.overflow
+	}
+	return n
+}
+
+// ratio is unknown over nothing.
+func ratio(a, b int64) Value {
+	if b == 0 {
+		return Value{}
+	}
+	return Known(float64(a) / float64(b))
+}

@@ -1,0 +1,240 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The limits of the validity rules.
+const (
+	minSentRatio   = 0.99
+	lagFloor       = time.Millisecond // a lag below it harms no figure
+	lagShare       = 0.1              // of TTFT p50 or ITL p50
+	maxMergedRatio = 0.05
+	maxCPURatio    = 0.85
+	warnMismatch   = 0.01
+	maxMismatch    = 0.05
+	maxLittle      = 0.05
+	littlePerUser  = 20 // completions a user, below which Little's law cannot be judged
+	burstRatio     = 0.5
+	censoredShare  = 0.05
+	defaultBlock   = 16 // tokens of a KV block, where the server does not tell
+)
+
+// Facts are what the rules of validity look at. Times are milliseconds;
+// unknown is never a violation.
+type Facts struct {
+	Mode        Mode
+	Concurrency int
+	ThinkTime   bool
+	Steady      bool
+	AutoWarmup  bool
+
+	Scheduled, Sent, Completed, Failed, Censored, Timeouts int64
+	MinRequests                                            int
+	// Need names the percentile with the most samples asked for, and Lacks
+	// those that it takes; "" when none lacks any.
+	Need  string
+	Lacks int64
+
+	SendLagP99MS, TTFTP50MS, ReceiveLagP99MS, ITLP50MS Value
+	Stamps                                             string
+	MergedRatio, LateMergedRatio                       Value
+	CPURatio                                           Value
+	MismatchRatio                                      Value
+	InFlightMean, InFlightMax                          Value
+	// EndedPerS and MeanTimeS are X and R of Little's law over all requests
+	// that ended in the window, sent to end; Ended is their number.
+	EndedPerS, MeanTimeS Value
+	Ended                int64
+	// CachedTokens is the mean number of prompt tokens that came from a prefix
+	// cache, CachedAllowed what was asked for plus template and block.
+	CachedTokens, CachedAllowed Value
+	BurstyRatio                 Value
+	EstimatedRatio              Value // requests whose tokens are counted as events
+	NoITLRatio                  Value
+	NotStreamed                 int64
+	Overflow                    int64
+}
+
+// findings gathers the reasons by their weight.
+type findings struct{ invalid, inconclusive, warnings []Reason }
+
+// Judge holds a rung to the rules of validity. Reasons are those of the
+// verdict, every one of them; warnings change no verdict. Failures of the
+// server are results and not reasons.
+func Judge(f Facts) (v Verdict, reasons, warnings []Reason) {
+	var out findings
+	out.load(f)
+	out.lags(f)
+	out.tokens(f)
+	out.window(f)
+	out.little(f)
+	out.notes(f)
+	v = Valid
+	switch {
+	case len(out.invalid) > 0:
+		v = Invalid
+	case len(out.inconclusive) > 0:
+		v = Inconclusive
+	}
+	return v, append(append([]Reason{}, out.invalid...), out.inconclusive...), append([]Reason{}, out.warnings...)
+}
+
+// reason makes one finding.
+func reason(code string, value, limit Value, format string, args ...any) Reason {
+	return Reason{Code: code, Message: fmt.Sprintf(format, args...), Value: value, Limit: limit}
+}
+
+// load asks whether the load that was asked for was offered.
+func (out *findings) load(f Facts) {
+	if f.Scheduled > 0 {
+		if ratio := float64(f.Sent) / float64(f.Scheduled); ratio < minSentRatio {
+			out.invalid = append(out.invalid, reason("sent_ratio", Known(ratio), Known(minSentRatio),
+				"%d of %d scheduled requests were sent: this machine cannot offer the load; lower the rate or use a faster client", f.Sent, f.Scheduled))
+		}
+	}
+	if most, ok := f.InFlightMax.Float(); ok && f.Mode == Closed && !f.ThinkTime && most < float64(f.Concurrency) {
+		out.invalid = append(out.invalid, reason("concurrency_not_reached", f.InFlightMax, Known(float64(f.Concurrency)),
+			"at most %.0f requests were in flight of %d asked for", most, f.Concurrency))
+	}
+}
+
+// lags asks whether this machine sent and read in time.
+func (out *findings) lags(f Facts) {
+	late := false
+	if lag, limit, over := overLag(f.SendLagP99MS, f.TTFTP50MS); over {
+		late = true
+		out.invalid = append(out.invalid, reason("send_lag", f.SendLagP99MS, Known(limit),
+			"requests left late: send lag p99 is %.3g ms", lag))
+	}
+	if lag, limit, over := overLag(f.ReceiveLagP99MS, f.ITLP50MS); over {
+		late = true
+		out.invalid = append(out.invalid, reason("receive_lag", f.ReceiveLagP99MS, Known(limit),
+			"answers were read late: receive lag p99 is %.3g ms", lag))
+	}
+	busy := f.CPURatio.Or(0) > maxCPURatio
+	merged := f.MergedRatio.Or(0) > maxMergedRatio
+	switch {
+	case f.LateMergedRatio.Or(0) > maxMergedRatio, merged && busy && f.Stamps != "kernel":
+		late = true
+		out.invalid = append(out.invalid, reason("merged_reads", f.MergedRatio, Known(maxMergedRatio),
+			"late reads merged events, so that gaps between tokens are lost"))
+	case merged && f.Stamps == "kernel":
+		out.warnings = append(out.warnings, reason("chunked_stream", f.MergedRatio, Known(maxMergedRatio),
+			"events arrive several at once and are read in time: the server or a proxy sends them together"))
+	case merged:
+		out.warnings = append(out.warnings, reason("merged_reads", f.MergedRatio, Known(maxMergedRatio),
+			"events were read several at once; without kernel stamps it cannot be told whether the server sent them so"))
+	}
+	if !busy {
+		return
+	}
+	r := reason("client_cpu", f.CPURatio, Known(maxCPURatio), "the client used %.0f %% of this machine", 100*f.CPURatio.Or(0))
+	if late {
+		out.invalid = append(out.invalid, r)
+	} else {
+		out.warnings = append(out.warnings, r)
+	}
+}
+
+// overLag holds a lag to the larger of one millisecond and a tenth of the
+// figure that it distorts.
+func overLag(lag, figure Value) (ms, limit float64, over bool) {
+	ms, ok := lag.Float()
+	limit = max(lagFloor.Seconds()*1e3, lagShare*figure.Or(0))
+	return ms, limit, ok && ms > limit
+}
+
+// tokens asks whether the counts of the tokens can be believed.
+func (out *findings) tokens(f Facts) {
+	if m, ok := f.MismatchRatio.Float(); ok && m > warnMismatch {
+		r := reason("token_mismatch", f.MismatchRatio, Known(maxMismatch),
+			"the client's count of output tokens and the server's usage differ by %.2g %%", 100*m)
+		if m > maxMismatch {
+			out.invalid = append(out.invalid, r)
+		} else {
+			r.Limit = Known(warnMismatch)
+			out.warnings = append(out.warnings, r)
+		}
+	}
+	hit, okHit := f.CachedTokens.Float()
+	allowed, okAllowed := f.CachedAllowed.Float()
+	if okHit && okAllowed && hit > allowed {
+		out.invalid = append(out.invalid, reason("prefix_cache", f.CachedTokens, f.CachedAllowed,
+			"%.0f prompt tokens a request came from the prefix cache, which nobody asked for; use unique prompts, a new salt, or reset the cache", hit))
+	}
+}
+
+// window asks whether the window shows a steady state with enough requests.
+func (out *findings) window(f Facts) {
+	if f.AutoWarmup && !f.Steady {
+		out.inconclusive = append(out.inconclusive, reason("not_converged", Value{}, Value{},
+			"no steady state was found in three times the measured time; measure longer or set a fixed warm-up"))
+	}
+	if f.Completed < int64(f.MinRequests) {
+		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.MinRequests)),
+			"%d requests completed of %d asked for; measure longer", f.Completed, f.MinRequests))
+	}
+	if f.Need != "" {
+		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.Lacks)),
+			"%s needs %d requests and has %d; measure longer", f.Need, f.Lacks, f.Completed))
+	}
+}
+
+// little holds the rung to Little's law, N = X * R, which any bookkeeping that
+// loses or doubles a request breaks.
+func (out *findings) little(f Facts) {
+	n, okN := f.InFlightMean.Float()
+	if f.Mode == Offline || !okN || n <= 0 {
+		return
+	}
+	if per := float64(f.Ended) / n; per < littlePerUser {
+		out.inconclusive = append(out.inconclusive, reason("little_law", Known(per), Known(littlePerUser),
+			"%.3g completions a user are too few to hold the rung to Little's law; measure longer", per))
+		return
+	}
+	x, okX := f.EndedPerS.Float()
+	r, okR := f.MeanTimeS.Float()
+	if !okX || !okR {
+		return
+	}
+	if off := max(n-x*r, x*r-n) / n; off > maxLittle {
+		out.invalid = append(out.invalid, reason("little_law", Known(off), Known(maxLittle),
+			"%.4g in flight do not agree with %.4g requests/s of %.4g s each", n, x, r))
+	}
+}
+
+// notes are worth knowing and change no verdict.
+func (out *findings) notes(f Facts) {
+	note := func(on bool, r Reason) {
+		if on {
+			out.warnings = append(out.warnings, r)
+		}
+	}
+	note(f.BurstyRatio.Or(0) > burstRatio, reason("buffered_stream", f.BurstyRatio, Known(burstRatio),
+		"the stream is buffered on its way, or not a stream at all: tokens come in bursts after silence; ITL is not known"))
+	note(f.NotStreamed > 0, reason("not_streamed", Known(float64(f.NotStreamed)), Known(0),
+		"%d answers came at once although a stream was asked for; they have no TTFT", f.NotStreamed))
+	note(f.EstimatedRatio.Or(0) > 0, reason("tokens_estimated", f.EstimatedRatio, Known(0),
+		"output tokens are estimated as one an event; let the server report usage or name a tokenizer"))
+	note(f.NoITLRatio.Or(0) > 0, reason("itl_unknown", f.NoITLRatio, Known(0),
+		"tokens an event are not known for %.0f %% of the streams: they have no ITL, and their TPOT takes the first event as one token", 100*f.NoITLRatio.Or(0)))
+	note(f.Timeouts > 0, reason("timeouts", Known(float64(f.Timeouts)), Known(0),
+		"%d requests ran into their time limit and are in no percentile: the true tail is longer", f.Timeouts))
+	if all := f.Completed + f.Censored; all > 0 {
+		share := float64(f.Censored) / float64(all)
+		note(share > censoredShare, reason("censored", Known(share), Known(censoredShare),
+			"%.0f %% of the requests were cut by the drain: latencies lean to the short ones; drain longer", 100*share))
+	}
+	note(f.Overflow > 0, reason("overflow", Known(float64(f.Overflow)), Known(0),
+		"%d values were beyond the range of the histograms", f.Overflow))
+}
+
+// percentileName writes an asked percentile as SLOs do: "ttft_p99", "tps_p05",
+// "e2e_p999".
+func percentileName(a Asked) string {
+	digits := fmt.Sprintf("%04.1f", 100*a.Quantile)
+	return a.Metric + "_p" + strings.Replace(strings.TrimSuffix(digits, ".0"), ".", "", 1)
+}
