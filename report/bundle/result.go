@@ -51,6 +51,9 @@ type Result struct {
 	Imported *Imported `json:"imported,omitempty"`
 }
 
+// Point is one load of interest: the POINT of the contract.
+type Point = knee.Operating
+
 // Build identifies the program that wrote the result.
 type Build struct {
 	Version string `json:"version"`

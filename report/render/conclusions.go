@@ -115,9 +115,9 @@ func causeText(k *knee.Knee) string {
 // pointText is one of the four points of a result in one sentence.
 func pointText(r *bundle.Result, p *bundle.Point) string {
 	switch p.Status {
-	case "no_slo":
+	case knee.PointNoSLO:
 		return "none asked for (give --slo to find it)"
-	case "found":
+	case knee.PointFound:
 	default:
 		s := "none"
 		if p.Binding != "" {
@@ -126,21 +126,28 @@ func pointText(r *bundle.Result, p *bundle.Point) string {
 		return s
 	}
 	var parts []string
-	if len(p.Rungs) > 0 && p.Rungs[0] >= 0 && p.Rungs[0] < len(r.Rungs) {
-		parts = append(parts, "load "+loadOf(&r.Rungs[p.Rungs[0]]))
+	if g := rungOf(r, p); g != nil {
+		parts = append(parts, "load "+loadOf(g))
 	}
 	for _, f := range pointFigures(p) {
 		if f.value.OK() {
 			parts = append(parts, fmt.Sprintf(f.format, brief(f.value)))
 		}
 	}
-	if n := r.Profile.Hardware.Count; n > 1 && p.OutputTokenThroughputPerS.OK() {
-		parts = append(parts, brief(p.OutputTokenThroughputPerS.Scale(1/float64(n)))+" output tok/s an accelerator")
-	}
 	if p.Binding != "" {
 		parts = append(parts, "bound by "+p.Binding)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// rungOf is the first rung of a point, nil where it has none.
+func rungOf(r *bundle.Result, p *bundle.Point) *record.Rung {
+	for i := range r.Rungs {
+		if len(p.Rungs) > 0 && r.Rungs[i].Index == p.Rungs[0] {
+			return &r.Rungs[i]
+		}
+	}
+	return nil
 }
 
 // figure is a number with the words around it.
@@ -154,6 +161,7 @@ func pointFigures(p *bundle.Point) []figure {
 		{"%s in flight", p.InFlightMean},
 		{"%s req/s", p.RequestThroughputPerS},
 		{"%s output tok/s", p.OutputTokenThroughputPerS},
+		{"%s output tok/s an accelerator", p.TokensPerSPerAccelerator},
 		{"%s tok/s a user", p.PerUserTokensPerS},
 		{"TTFT p95 %s ms", p.TTFTP95MS},
 		{"ITL p95 %s ms", p.ITLP95MS},

@@ -103,16 +103,11 @@ func fixed2(v record.Value) string {
 // lacking is the cell of a percentile p that is unknown with n samples: the
 // dash, with the count it takes where that is the cause.
 func lacking(n int64, p float64) string {
-	if need := samplesFor(p); n > 0 && n < need {
+	if need := record.Need(p); n > 0 && n < need {
 		return fmt.Sprintf("-(%d)", need)
 	}
 	return absent
 }
-
-// samplesFor is the least number of samples from which percentile p is told,
-// when none may lie above: the n with p^n at most 1 %.
-// Source: MLPerf LoadGen, early stopping.
-func samplesFor(p float64) int64 { return int64(math.Ceil(math.Log(0.01) / math.Log(p))) }
 
 // errorRate is failed over ended requests of the window, 0 to 1.
 func errorRate(g *record.Rung) record.Value {

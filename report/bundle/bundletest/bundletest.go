@@ -65,9 +65,13 @@ func Result() *bundle.Result {
 	for i := 1; i < len(r.Rungs); i++ {
 		r.Rungs[i].Elasticity = elasticity(&r.Rungs[i-1], &r.Rungs[i])
 	}
-	r.OperatingPoint = point(r, 4, "ttft_p95 <= 500 ms")
-	r.Peak = point(r, 7, "")
-	r.SingleUser = point(r, 0, "")
+	price := knee.Economics{USDPerHour: r.Profile.Cost.USDPerHour, Accelerators: r.Profile.Hardware.Count}
+	limits, err := r.Profile.SLO.List()
+	if err != nil {
+		panic(err)
+	}
+	r.OperatingPoint = knee.OperatingPoint(r.Rungs, limits, price)
+	r.Peak, r.SingleUser = knee.Peak(r.Rungs, price), knee.SingleUser(r.Rungs, price)
 	return r
 }
 
@@ -137,12 +141,4 @@ func around(n int64, v float64) record.Dist {
 func elasticity(a, b *record.Rung) record.Value {
 	x := math.Log(b.OutputTokenThroughputPerS.Or(0) / a.OutputTokenThroughputPerS.Or(0))
 	return record.Known(x / math.Log(b.InFlightMean.Or(0)/a.InFlightMean.Or(0)))
-}
-
-func point(r *bundle.Result, rung int, binding string) bundle.Point {
-	g := &r.Rungs[rung]
-	return bundle.Point{Status: "found", Rungs: []int{rung}, InFlightMean: g.InFlightMean,
-		RequestThroughputPerS: g.RequestThroughputPerS, OutputTokenThroughputPerS: g.OutputTokenThroughputPerS,
-		PerUserTokensPerS: g.PerUserTokensPerS.P50, TTFTP95MS: g.TTFT.P95, ITLP95MS: g.ITL.P95, E2EP95MS: g.E2E.P95,
-		Binding: binding, USDPerMillionOutputTokens: record.Known(5.98 / 3600 * 1e6 / g.OutputTokenThroughputPerS.Or(math.NaN()))}
 }
