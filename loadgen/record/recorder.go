@@ -240,6 +240,9 @@ func (r *Recorder) Over(now int64) bool {
 func (r *Recorder) Close(now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.cfg.Mode == Offline {
+		now = r.latest + 1
+	}
 	now = max(now, r.latest)
 	if !r.open {
 		r.seek(now)

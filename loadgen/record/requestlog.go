@@ -8,88 +8,54 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"time"
-
-	"github.com/klauspost/compress/zstd"
+	"sync"
 )
 
-const (
-	// flushEvery is how long a line may wait for the disk.
-	flushEvery = time.Second
-	// MaxLine bounds a line of requests.jsonl, in bytes: 1 MiB of text and a
-	// chunk list of the longest answers.
-	MaxLine = 64 << 20
-)
+// MaxLine bounds a line of requests.jsonl, in bytes.
+const MaxLine = 64 << 20
 
-// RequestLog writes requests.jsonl.zst while a run goes on: a line a request,
-// compressed, handed to the writer every second. It is used by one goroutine.
-// The first error is kept: it is returned by every later Write and by Close, so
-// that a run can go on measuring and still say that its log is not whole.
+// RequestLog writes requests.jsonl as requests end, a line and one Write each;
+// who gives it the writer compresses and flushes. It is safe for concurrent
+// use. The first error is kept and returned by every later Add, so that a run
+// can go on measuring and still say that its log is not whole.
 type RequestLog struct {
-	// Chunks writes the token events of each request.
-	Chunks bool
+	w      io.Writer
+	chunks bool
 
-	z       *zstd.Encoder
-	line    []byte
-	lines   int64
-	lost    int64
-	flushed int64
-	err     error
+	mu    sync.Mutex
+	line  []byte
+	lines int64
+	lost  int64
+	err   error
 }
 
-// NewRequestLog writes to w, which stays the caller's to close.
-func NewRequestLog(w io.Writer) (*RequestLog, error) {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		return nil, fmt.Errorf("request log: %w", err)
-	}
-	return &RequestLog{z: z}, nil
-}
+// NewRequestLog writes to w, with the token events of each request when chunks
+// is set.
+func NewRequestLog(w io.Writer, chunks bool) *RequestLog { return &RequestLog{w: w, chunks: chunks} }
 
-// Write appends a finished timeline. It allocates nothing in steady state.
-func (l *RequestLog) Write(t *Timeline) error {
-	if l.err != nil {
-		l.lost++
-		return l.err
+// Add writes a finished timeline down. In steady state it allocates nothing.
+func (l *RequestLog) Add(t *Timeline) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.line = appendLine(l.line[:0], t, l.chunks)
+		_, err := l.w.Write(l.line)
+		if err == nil {
+			l.lines++
+			return nil
+		}
+		l.err = fmt.Errorf("requests.jsonl ends after %d requests: %w", l.lines, err)
 	}
-	l.line = appendLine(l.line[:0], t, l.Chunks)
-	if _, err := l.z.Write(l.line); err != nil {
-		return l.fail(err)
-	}
-	l.lines++
-	if t.end-l.flushed < int64(flushEvery) {
-		return nil
-	}
-	l.flushed = t.end
-	if err := l.z.Flush(); err != nil {
-		return l.fail(err)
-	}
-	return nil
-}
-
-// fail keeps the first error.
-func (l *RequestLog) fail(err error) error {
 	l.lost++
-	l.err = fmt.Errorf("request log stopped after %d requests: %w", l.lines, err)
 	return l.err
 }
 
-// Lines is how many requests were written, Lost how many were not after an
-// error.
-func (l *RequestLog) Lines() int64 { return l.lines }
-
-// Lost is how many requests are missing from the log after an error.
-func (l *RequestLog) Lost() int64 { return l.lost }
-
-// Err is the first error, nil when all is well.
-func (l *RequestLog) Err() error { return l.err }
-
-// Close ends the compressed stream.
-func (l *RequestLog) Close() error {
-	if err := l.z.Close(); err != nil && l.err == nil {
-		l.err = fmt.Errorf("request log: %w", err)
-	}
-	return l.err
+// Written is how many requests the log has, and lost how many it lacks since
+// its first error.
+func (l *RequestLog) Written() (lines, lost int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines, l.lost
 }
 
 // Chunk is one token event: when it came, and its tokens when they are known.

@@ -105,7 +105,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		Scheduled: e.Scheduled, Sent: y.requests.Sent - y.requests.Failures["client_limit"],
 		Completed: y.requests.Completed, Failed: y.requests.Failed, Censored: y.requests.Censored,
 		Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
-		SendLagP99MS: y.sendLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
+		SendLagP99MS: y.dueLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
 		ReceiveLagP99MS: y.receiveLag.quantile(0.99), ITLP50MS: y.itl.quantile(0.5),
 		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.lateMerged, y.raw),
 		CPURatio: e.Client.CPURatio, MismatchRatio: out.Tokens.MismatchRatio,
@@ -114,6 +114,9 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		MeanTimeS: ratio(y.endedTime, y.ended).Scale(1e-9), Ended: y.ended,
 		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
 		NoITLRatio: ratio(y.noITL, y.icl.samples), NotStreamed: y.notStreamed, Overflow: y.overflow(),
+	}
+	if c.Mode == Open && c.Concurrency > 0 {
+		f.Sent += y.unsent // they waited behind the cap that was asked for
 	}
 	f.Need, f.Lacks = y.lacking(e.Asked, c.Mode)
 	if !e.ReuseWanted {

@@ -13,7 +13,7 @@ type tally struct {
 	flight flight
 
 	requests Requests
-	sent     int64 // of them, those that left this machine
+	unsent   int64 // of the censored, those that were never sent
 
 	completed       int64 // ended well within the window, whenever intended
 	ended           int64 // ended within the window, well or not
@@ -38,8 +38,8 @@ type tally struct {
 	remotes        map[string]int64
 	connections    int64
 
-	ttft, ttftResponse, ttfo, itl, icl, tpot, e2e, e2eResponse, sendLag, receiveLag, connect *distribution
-	perUser, e2eSpeed, inputTokens, outputTokens                                             *distribution
+	ttft, ttftResponse, ttfo, itl, icl, tpot, e2e, e2eResponse, sendLag, dueLag, receiveLag, connect *distribution
+	perUser, e2eSpeed, inputTokens, outputTokens                                                     *distribution
 }
 
 // maxRemotes bounds the distinct addresses that are counted.
@@ -49,7 +49,7 @@ func newTally(c Config) *tally {
 	return &tally{cfg: c, flight: flight{horizon: int64(c.Longest)},
 		requests: Requests{Failures: map[string]int64{}}, warnings: map[string]int64{}, remotes: map[string]int64{},
 		ttft: newLatency(), ttftResponse: newLatency(), ttfo: newLatency(), itl: newLatency(), icl: newLatency(),
-		tpot: newLatency(), e2e: newLatency(), e2eResponse: newLatency(), sendLag: newLatency(),
+		tpot: newLatency(), e2e: newLatency(), e2eResponse: newLatency(), sendLag: newLatency(), dueLag: newLatency(),
 		receiveLag: newLatency(), connect: newLatency(), perUser: newSpeed(), e2eSpeed: newSpeed(),
 		inputTokens: newCount(), outputTokens: newCount()}
 }
@@ -101,7 +101,11 @@ func (y *tally) tokens(t *Timeline, start, end int64) {
 // request counts a request that was wanted within the window.
 func (y *tally) request(t *Timeline) {
 	r := &y.requests
-	r.Sent++
+	if t.unsent() {
+		y.unsent++
+	} else {
+		r.Sent++
+	}
 	r.Reconnects += int64(t.Outcome.Reconnects)
 	r.Retries += int64(t.Outcome.Retries)
 	switch {
@@ -117,10 +121,8 @@ func (y *tally) request(t *Timeline) {
 		r.Failed++
 		r.Failures[t.class.String()]++
 	}
-	if t.sent > 0 {
-		y.sent++
-	}
 	y.sendLag.duration(t.SendLag())
+	y.dueLag.duration(t.dueLag())
 	for _, l := range t.lags {
 		y.receiveLag.record(int64(l))
 	}

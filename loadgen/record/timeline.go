@@ -39,6 +39,10 @@ type Timeline struct {
 	Rung, Index int
 	// Intended is when the schedule wanted the request sent.
 	Intended int64
+	// Due is when nothing but this machine held the request back: later than
+	// Intended for one that waited behind a cap on requests in flight. 0 is
+	// Intended.
+	Due int64
 	// Asked is the output length asked for in tokens, 0 when none was.
 	Asked int
 	// InputAsked is the prompt length asked for in tokens, 0 when unknown.
@@ -293,6 +297,12 @@ func (t *Timeline) Source() Source { return t.tokens.source }
 func (t *Timeline) SendLag() (time.Duration, bool) {
 	return span(t.Intended, t.sent)
 }
+
+// dueLag is the part of the send lag that this machine is to blame for.
+func (t *Timeline) dueLag() (time.Duration, bool) { return span(max(t.Due, t.Intended), t.sent) }
+
+// unsent says that the rung ended before the request could be sent.
+func (t *Timeline) unsent() bool { return t.Censored && t.sent == 0 }
 
 // TTFT is the time from sent to the first token. It is unknown without a token
 // and for an answer that was not streamed.
