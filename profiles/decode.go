@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,15 +146,15 @@ func (d *decoder) missing(n ast.Node, t reflect.Type, seen map[string]bool, path
 // name here, else the place where the key belongs.
 func (d *decoder) unknownKey(n ast.Node, key, path string, t reflect.Type) {
 	field := join(path, quotable(key))
-	if isSecretName(key) {
-		d.fail(n, field, "name the environment variable that holds the key in target.api_key_env", "secrets never stand in a profile")
-		return
-	}
+	near, other := Nearest(key, keys(t)), placesOf(key)
 	hint := didYouMean(key, keys(t))
-	if Nearest(key, keys(t)) == "" {
-		if other := placesOf(key); len(other) > 0 {
-			hint = "it belongs in " + strings.Join(other, " or ")
-		}
+	switch {
+	case near != "":
+	case secretName.MatchString(key):
+		d.fail(n, field, secretHint, "secrets never stand in a profile")
+		return
+	case len(other) > 0:
+		hint = "it belongs in " + strings.Join(other, " or ")
 	}
 	d.fail(n, field, hint, "unknown key")
 }
@@ -172,8 +173,8 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 			continue
 		}
 		field := join(path, quotable(key))
-		if isSecretName(key) {
-			d.fail(entry.Key, field, "name the environment variable that holds the key in target.api_key_env", "secrets never stand in a profile")
+		if v.Type().Elem().Kind() == reflect.String && secretName.MatchString(key) {
+			d.fail(entry.Key, field, secretHint, "secrets never stand in a profile")
 			continue
 		}
 		name := reflect.ValueOf(key)
@@ -211,7 +212,7 @@ func (d *decoder) list(n ast.Node, v reflect.Value, path string) {
 
 func (d *decoder) scalar(n ast.Node, v reflect.Value, path string) {
 	if !isScalar(n) {
-		d.fail(n, path, "", "needs one value, not %s", kindOf(n))
+		d.fail(n, path, scalarHints[path], "needs one value, not %s", kindOf(n))
 		return
 	}
 	switch v.Kind() {
@@ -237,6 +238,11 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, path string) {
 	default:
 		panic("profiles: no YAML form for " + v.Type().String())
 	}
+}
+
+// scalarHints say where to write what does not fit into one value.
+var scalarHints = map[string]string{
+	"workload.prompt": "name the file of prompts in workload.dataset.file, that of a trace in load.open.trace.file",
 }
 
 // integer reads a whole number; 64.0 is one, 64.5 and "64" are not.
@@ -365,15 +371,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// secretNames are parts of key names under which people paste credentials.
-var secretNames = []string{"api_key", "apikey", "token", "password", "passwd", "secret", "authorization", "bearer", "credential"}
+// secretName matches the keys under which people paste credentials. Counts of
+// tokens and names of variables do not match.
+var secretName = regexp.MustCompile(`(?i)(^|[_-])(api[_-]?key|token|password|passwd|secret|authori[sz]ation|bearer|credentials?)$`)
 
-// isSecretName says whether a key that the format does not have looks like one
-// for a credential. Counts of tokens and names of variables do not.
-func isSecretName(key string) bool {
-	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
-	if strings.HasSuffix(key, "_env") || strings.Contains(key, "tokens") || strings.Contains(key, "tokenizer") {
-		return false
-	}
-	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(key, part) })
-}
+const secretHint = "name the environment variable that holds the key in target.api_key_env"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -94,10 +95,10 @@ func (c *checker) cell(p *Profile, key, value string) (*Profile, *Error) {
 // matrixPath resolves a key: a dotted path, or the short name of a field of
 // the workload.
 func matrixPath(key string) string {
-	if _, _, ok := fieldByKey(reflect.ValueOf(new(Workload)).Elem(), key); ok {
-		return "workload." + key
+	if strings.Contains(key, ".") || slices.Contains(keys(reflect.TypeFor[Profile]()), key) {
+		return key
 	}
-	return key
+	return "workload." + key
 }
 
 var unlabelled = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -76,8 +76,8 @@ func (d *decoder) resolve(v reflect.Value, path string) (slot, bool) {
 			return slot{v, func() {}}, path != ""
 		}
 		if v.Kind() == reflect.Map {
-			if isSecretName(rest) {
-				d.fail(nil, join(done, rest), "name the environment variable that holds the key in target.api_key_env", "secrets never stand in a profile")
+			if secretName.MatchString(rest) {
+				d.fail(nil, join(done, rest), secretHint, "secrets never stand in a profile")
 				return slot{}, false
 			}
 			return mapEntry(v, rest), true

@@ -179,7 +179,7 @@ func (c *checker) length(field string, l Length) {
 		c.fail(field, "list at least one token count", "has no values")
 		return
 	}
-	c.require(lo >= 1 && hi <= maxLength, field, fmt.Sprintf("give 1 to %d tokens", maxLength), "%d to %d is out of range", lo, hi)
+	c.require(lo >= 1 && hi <= maxLength, field, fmt.Sprintf("give 1 to %d tokens", maxLength), "%s is out of range", l)
 	c.require(lo <= hi, field, "put the smaller count first", "the least count %d is above the greatest %d", lo, hi)
 	if l.Kind == LengthNormal || l.Kind == LengthLognormal {
 		c.require(l.StdDev >= 0, field, "give a stddev of 0 or more", "the standard deviation %v is negative", l.StdDev)
