@@ -124,7 +124,13 @@ func (m byteModel) decode(out []byte, id int32) []byte {
 	return out
 }
 
-func (m byteModel) text(decoded []byte) string { return replaceInvalid(decoded) }
+func (m byteModel) text(ids []int32) string {
+	var out []byte
+	for _, id := range ids {
+		out = m.decode(out, id)
+	}
+	return replaceInvalid(out)
+}
 
 // chat frames each turn as Llama 3 does: header with the role, two line feeds,
 // content, end of turn; then the header of the answer.

@@ -4,8 +4,6 @@
 // have none.
 package tokenizer
 
-import "strings"
-
 // Message is one turn of a chat.
 type Message struct {
 	Role, Content string
@@ -26,8 +24,8 @@ type model interface {
 	encode(ids []int32, text string) []int32
 	// decode appends the bytes of one id, none for specials and unknown ids.
 	decode(out []byte, id int32) []byte
-	// text turns decoded bytes into what the model's own decoder prints.
-	text(decoded []byte) string
+	// text returns ids as the model's own decoder prints them, without specials.
+	text(ids []int32) string
 	// chat returns the ids of a conversation that the assistant is to answer.
 	chat(messages []Message) ([]int32, error)
 }
@@ -68,7 +66,7 @@ func (t *Tokenizer) AppendDecode(out []byte, id int32) []byte {
 // Text returns ids as text for people: without special tokens, bytes that are
 // no UTF-8 replaced by U+FFFD, without the space that Llama 2 puts before a
 // text.
-func (t *Tokenizer) Text(ids []int32) string { return t.model.text(t.Decode(ids)) }
+func (t *Tokenizer) Text(ids []int32) string { return t.model.text(ids) }
 
 // Chat returns the ids of a conversation through the model's chat template:
 // BOS and the opening of the assistant's turn included. ErrNoTemplate when the
@@ -83,6 +81,3 @@ func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos >= 0 }
 
 // EOS is the id that ends a text; ok is false when the model has none.
 func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos >= 0 }
-
-// replaceInvalid is text with each run of invalid UTF-8 replaced by U+FFFD.
-func replaceInvalid(text []byte) string { return strings.ToValidUTF8(string(text), "\uFFFD") }
