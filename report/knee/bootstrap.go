@@ -35,7 +35,7 @@ func redraw(samples []sample, c curve, family signal, params int, rng *rand.Rand
 		if size > 0 {
 			e = (e + pool[rng.IntN(len(pool))]/size) / math.Sqrt2
 		}
-		again[i] = sample{n: s.n, y: c.log(s.n) + e*scale/math.Sqrt(s.w), w: s.w}
+		again[i] = newSample(s.n, c.log(s.n)+e*scale/math.Sqrt(s.w), s.w)
 	}
 	return bestKink(again, family).kink
 }

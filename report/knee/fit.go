@@ -42,9 +42,9 @@ func fitLadder(l *ladder) ladderFit {
 		f.family, f.params = hingeAt, 2
 	}
 	for _, d := range l.loads {
-		f.samples = append(f.samples, sample{n: d.n, y: math.Log(d.x), w: d.weight()})
+		f.samples = append(f.samples, newSample(d.n, math.Log(d.x), d.weight()))
 		if !math.IsNaN(d.run) {
-			f.run = append(f.run, sample{n: d.n, y: math.Log(d.run), w: d.weight()})
+			f.run = append(f.run, newSample(d.n, math.Log(d.run), d.weight()))
 		}
 	}
 	if len(f.run) < minLoads {
@@ -116,7 +116,7 @@ func slopeOf(samples []sample) (slope, se float64) {
 func clip(samples []sample, peak int) []sample {
 	out := slices.Clone(samples)
 	for i := peak + 1; i < len(out); i++ {
-		out[i].y = out[peak].y
+		out[i] = newSample(out[i].n, out[peak].y, out[i].w)
 	}
 	return out
 }

@@ -1,15 +1,17 @@
 package knee
 
-import (
-	"math"
-
-	"github.com/headway-bench/headway/report/stat"
-)
+import "math"
 
 // sample is one load as a fit sees it.
 type sample struct {
-	n, y float64 // load, and log of the signal
-	w    float64 // weight
+	n, logN float64 // load
+	y       float64 // log of the signal
+	perUnit float64 // 1/signal: wall time a unit of work
+	w       float64 // weight: the number of measurements
+}
+
+func newSample(n, y, w float64) sample {
+	return sample{n: n, logN: math.Log(n), y: y, perUnit: math.Exp(-y), w: w}
 }
 
 // curve is X(N) = m/(a + b*m) with m = min(N, kink): growth by the batching
@@ -59,16 +61,18 @@ func hingeAt(samples []sample, kink float64) curve {
 // lawLine solves for both coefficients; ok is false where one of them would
 // leave its range.
 func lawLine(samples []sample, kink float64) (c curve, ok bool) {
-	for step := range 4 {
+	const steps = 3
+	for step := range steps {
 		var sw, sm, smm, st, smt float64
-		for _, s := range samples {
+		for i := range samples {
+			s := &samples[i]
 			m := min(s.n, kink)
-			t := m / math.Exp(s.y)
+			t := m * s.perUnit
 			base := t
 			if step > 0 {
-				base = c.a + c.b*m
 				// In log X the residual of t is log(t/base); near base it is
 				// (t-base)/base, so the target is moved onto that line.
+				base = c.a + c.b*m
 				t = base * (1 + math.Log(t/base))
 			}
 			w := s.w / (base * base)
@@ -94,8 +98,10 @@ func lawLine(samples []sample, kink float64) (c curve, ok bool) {
 // proportional fits X = m/a.
 func proportional(samples []sample, kink float64) (a, b float64) {
 	var sum, sw float64
-	for _, s := range samples {
-		sum += s.w * (math.Log(min(s.n, kink)) - s.y)
+	logKink := math.Log(kink)
+	for i := range samples {
+		s := &samples[i]
+		sum += s.w * (min(s.logN, logKink) - s.y)
 		sw += s.w
 	}
 	return math.Exp(sum / sw), 0
@@ -103,8 +109,15 @@ func proportional(samples []sample, kink float64) (a, b float64) {
 
 func residualSquares(samples []sample, c curve) float64 {
 	var rss float64
-	for _, s := range samples {
-		r := s.y - c.log(s.n)
+	logKink := math.Log(c.kink)
+	logA := math.Log(c.a)
+	for i := range samples {
+		s := &samples[i]
+		work := logA
+		if c.b > 0 {
+			work = math.Log(c.a + c.b*min(s.n, c.kink))
+		}
+		r := s.y - min(s.logN, logKink) + work
 		rss += s.w * r * r
 	}
 	return rss
@@ -113,36 +126,40 @@ func residualSquares(samples []sample, c curve) float64 {
 // bestKink finds the kink with the least squares: a scan between every pair of
 // neighbouring loads, then a golden-section search around the best.
 func bestKink(samples []sample, fit signal) curve {
-	const steps = 6
-	first, last := samples[0].n, samples[len(samples)-1].n
+	const steps = 4
+	first, last := samples[0].logN, samples[len(samples)-1].logN
 	best, lo, hi := curve{rss: math.Inf(1)}, first, last
 	for i := 0; i+1 < len(samples); i++ {
-		ratio := math.Pow(samples[i+1].n/samples[i].n, 1.0/steps)
-		at := samples[i].n
-		for range steps {
-			at *= ratio
-			if c := fit(samples, at); c.rss < best.rss {
-				best, lo, hi = c, at/ratio, at*ratio
+		gap := (samples[i+1].logN - samples[i].logN) / steps
+		for step := 1; step <= steps; step++ {
+			at := samples[i].logN + gap*float64(step)
+			if c := fit(samples, math.Exp(at)); c.rss < best.rss {
+				best, lo, hi = c, at-gap, at+gap
 			}
 		}
 	}
 	return golden(samples, fit, best, lo, min(hi, last))
 }
 
+// golden narrows the log of the kink between lo and hi to 0.1 % of them.
 func golden(samples []sample, fit signal, best curve, lo, hi float64) curve {
 	const phi = 0.6180339887498949
-	a, b := math.Log(lo), math.Log(hi)
-	for range 18 {
-		x1, x2 := b-phi*(b-a), a+phi*(b-a)
-		c1, c2 := fit(samples, math.Exp(x1)), fit(samples, math.Exp(x2))
+	x1, x2 := hi-phi*(hi-lo), lo+phi*(hi-lo)
+	c1, c2 := fit(samples, math.Exp(x1)), fit(samples, math.Exp(x2))
+	for range 14 {
 		if c1.rss < c2.rss {
-			b = x2
+			hi, x2, c2 = x2, x1, c1
+			x1 = hi - phi*(hi-lo)
+			c1 = fit(samples, math.Exp(x1))
 		} else {
-			a = x1
-			c1 = c2
+			lo, x1, c1 = x1, x2, c2
+			x2 = lo + phi*(hi-lo)
+			c2 = fit(samples, math.Exp(x2))
 		}
-		if c1.rss < best.rss {
-			best = c1
+	}
+	for _, c := range []curve{c1, c2} {
+		if c.rss < best.rss {
+			best = c
 		}
 	}
 	return best
@@ -162,17 +179,4 @@ func residuals(samples []sample, c curve) []float64 {
 		out[i] = s.y - c.log(s.n)
 	}
 	return out
-}
-
-// logMean is the weighted mean of samples' y.
-func logMean(samples []sample) float64 {
-	var sum, w float64
-	for _, s := range samples {
-		sum += s.w * s.y
-		w += s.w
-	}
-	if w == 0 {
-		return stat.Mean(nil)
-	}
-	return sum / w
 }

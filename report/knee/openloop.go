@@ -34,7 +34,7 @@ func rateSamples(l *ladder) []sample {
 	var out []sample
 	for _, d := range l.loads {
 		if d.rate > 0 && d.req > 0 {
-			out = append(out, sample{n: d.rate, y: math.Log(d.req), w: d.weight()})
+			out = append(out, newSample(d.rate, math.Log(d.req), d.weight()))
 		}
 	}
 	return out
