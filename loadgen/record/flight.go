@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// foldAt is how many starts and ends are kept before the old ones are folded.
+// foldAt is how many starts and ends are kept at least before the old ones are
+// folded.
 const foldAt = 1 << 16
 
 // change is a request that came into flight (+1) or left it (-1).
@@ -21,6 +22,7 @@ type change struct {
 type flight struct {
 	changes []change
 	horizon int64 // ns; 0 keeps everything
+	foldLen int   // length at which to fold again
 	latest  int64
 	level   int64
 	most    int64
@@ -36,8 +38,9 @@ func (f *flight) add(from, to int64) {
 	f.known = true
 	f.latest = max(f.latest, to)
 	f.changes = append(f.changes, change{from, 1}, change{to, -1})
-	if f.horizon > 0 && len(f.changes) >= foldAt {
+	if f.horizon > 0 && len(f.changes) >= max(f.foldLen, foldAt) {
 		f.fold(f.latest - f.horizon)
+		f.foldLen = 2 * len(f.changes)
 	}
 }
 

@@ -86,8 +86,12 @@ func (d *distribution) quantile(q float64) Value {
 // confidence, that the quantile is below it: each sample is below the true
 // quantile with probability q, all n of them with q^n, and q^n <= 0.01 asks for
 // n >= ln 0.01 / ln q. That is MLPerf's early-stopping bound with no sample
-// over (44 for p90, 90 for p95, 459 for p99); low quantiles mirror it.
+// over (44 for p90, 90 for p95, 459 for p99); low quantiles mirror it. The ends
+// are no quantiles: no number of samples shows them.
 func Need(q float64) int64 {
+	if !(q > 0 && q < 1) {
+		return math.MaxInt64
+	}
 	return int64(math.Ceil(math.Log(0.01) / math.Log(max(q, 1-q))))
 }
 

@@ -8,13 +8,13 @@ import (
 // LiveStats is a rung as it runs, for a progress view. It is about what ended
 // in the last two seconds and is not a result.
 type LiveStats struct {
-	InFlight        int64
-	Completed       int64 // since the rung's start
-	Failed          int64
-	RequestsPerS    float64
-	OutputTokPerS   float64
-	TTFTP95, ITLP95 time.Duration // 0 when unknown
-	Failures        map[string]int64
+	InFlight            int64
+	Completed           int64 // since the rung's start
+	Failed              int64
+	RequestsPerS        float64
+	OutputTokPerS       float64
+	TTFTP95MS, ITLP95MS Value
+	Failures            map[string]int64
 	// Measuring says that the window has begun, Left how long it lasts at
 	// least.
 	Measuring bool
@@ -33,6 +33,7 @@ type live struct {
 	completed int64
 	failed    int64
 	failures  map[string]int64
+	ttft, itl *distribution // of all young slots, made anew at each question
 }
 
 type liveTime struct {
@@ -90,8 +91,13 @@ func (l *live) stats(now int64) LiveStats {
 	for c, n := range l.failures {
 		out.Failures[c] = n
 	}
-	ttft, itl := newBlockLatency(), newBlockLatency()
-	span := float64(liveSlots) * time.Duration(liveSlot).Seconds()
+	if l.ttft == nil {
+		l.ttft, l.itl = newBlockLatency(), newBlockLatency()
+	}
+	l.ttft.reset()
+	l.itl.reset()
+	// The youngest slot has only begun.
+	span := time.Duration((liveSlots-1)*liveSlot + now%liveSlot).Seconds()
 	for i := range l.slots {
 		s := &l.slots[i]
 		if s.ttft == nil || s.number <= now/liveSlot-liveSlots {
@@ -99,10 +105,9 @@ func (l *live) stats(now int64) LiveStats {
 		}
 		out.RequestsPerS += float64(s.requests) / span
 		out.OutputTokPerS += float64(s.tokens) / span
-		ttft.merge(s.ttft)
-		itl.merge(s.itl)
+		l.ttft.merge(s.ttft)
+		l.itl.merge(s.itl)
 	}
-	out.TTFTP95 = time.Duration(ttft.quantile(0.95).Or(0) * 1e6)
-	out.ITLP95 = time.Duration(itl.quantile(0.95).Or(0) * 1e6)
+	out.TTFTP95MS, out.ITLP95MS = l.ttft.quantile(0.95), l.itl.quantile(0.95)
 	return out
 }

@@ -252,7 +252,7 @@ func (r *Recorder) Close(now int64) {
 	}
 	r.advance(now)
 	if !r.closed {
-		r.end, r.closed = min(r.end, now), true
+		r.end, r.closed = max(min(r.end, now), r.start), true
 	}
 }
 

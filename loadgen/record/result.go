@@ -38,14 +38,19 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 	defer r.mu.Unlock()
 	y, c := r.tally, r.cfg
 	s := time.Duration(r.end - r.start).Seconds()
-	rate := func(n int64) Value { return Known(float64(n) / s) }
+	rate := func(n int64) Value {
+		if s <= 0 { // interrupted before the window began
+			return Value{}
+		}
+		return Known(float64(n) / s)
+	}
 	out := Rung{
 		Index: c.Index, Mode: c.Mode, Concurrency: c.Concurrency, Repeat: c.Repeat, Refined: c.Refined,
 		StartUnixNS: clock.Wall(c.Start).UnixNano(), Window: r.window(), Requests: y.requests, Totals: r.totals,
 		Tokens: Tokens{Input: y.input, Output: y.arrived, OutputRequested: y.requested, Source: y.source().String(),
 			MismatchRatio: ratio(y.differ, y.seen)},
 		InputTokens: y.inputTokens.dist(), OutputTokens: y.outputTokens.dist(),
-		InFlightMean: Known(float64(y.area) / float64(r.end-r.start)), InFlightMax: y.flight.max(),
+		InFlightMean: ratio(y.area, r.end-r.start), InFlightMax: y.flight.max(),
 
 		RequestThroughputPerS: rate(y.completed), OutputTokenThroughputPerS: rate(y.arrived),
 		InputTokenThroughputPerS: rate(y.input), TotalTokenThroughputPerS: rate(y.input + y.arrived),
@@ -104,16 +109,16 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		Mode: c.Mode, Concurrency: c.Concurrency, ThinkTime: c.ThinkTime, Steady: r.found, AutoWarmup: c.AutoWarmup && c.Mode != Offline,
 		Scheduled: e.Scheduled, Sent: y.requests.Sent - y.requests.Failures["client_limit"],
 		Completed: y.requests.Completed, Failed: y.requests.Failed, Censored: y.requests.Censored,
-		Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
+		ClientLimited: y.requests.Failures["client_limit"], Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
 		SendLagP99MS: y.dueLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
 		ReceiveLagP99MS: y.receiveLag.quantile(0.99), ITLP50MS: y.itl.quantile(0.5),
 		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.lateMerged, y.raw),
 		CPURatio: e.Client.CPURatio, MismatchRatio: out.Tokens.MismatchRatio,
 		InFlightMean: out.InFlightMean, InFlightMax: out.InFlightMax,
-		EndedPerS: Known(float64(y.ended) / time.Duration(r.end-r.start).Seconds()),
+		EndedPerS: ratio(y.ended, r.end-r.start).Scale(1e9),
 		MeanTimeS: ratio(y.endedTime, y.ended).Scale(1e-9), Ended: y.ended,
 		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
-		NoITLRatio: ratio(y.noITL, y.icl.samples), NotStreamed: y.notStreamed, Overflow: y.overflow(),
+		NoITLRatio: ratio(y.noITL, y.icl.samples), InputMismatch: ratio(y.inputDiffer, y.inputAsked), NotStreamed: y.notStreamed, Overflow: y.overflow(),
 	}
 	if c.Mode == Open && c.Concurrency > 0 {
 		f.Sent += y.unsent // they waited behind the cap that was asked for
@@ -204,6 +209,19 @@ func (y *tally) overflow() int64 {
 		n += d.overflow
 	}
 	return n
+}
+
+// Merge adds the histograms of o to those of h, by name, and returns how many
+// values did not fit, which is 0 for histograms of this package.
+func (h Histograms) Merge(o Histograms) (lost int64) {
+	for name, from := range o {
+		if into, ok := h[name]; ok {
+			lost += into.Merge(from)
+		} else {
+			h[name] = from.Clone()
+		}
+	}
+	return lost
 }
 
 // ratio is unknown over nothing.

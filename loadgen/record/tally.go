@@ -31,12 +31,15 @@ type tally struct {
 	noITL          int64 // good requests whose tokens an event are unknown
 	notStreamed    int64
 	cached, prompt int64 // prompt tokens from a prefix cache, of those told
-	raw, merged    int64
-	lateMerged     int64
-	kernel, user   int64 // requests by who stamped their arrivals
-	warnings       map[string]int64
-	remotes        map[string]int64
-	connections    int64
+	// inputAsked are prompt tokens asked for where the server told its count,
+	// inputDiffer by how many those differ.
+	inputAsked, inputDiffer int64
+	raw, merged             int64
+	lateMerged              int64
+	kernel, user            int64 // requests by who stamped their arrivals
+	warnings                map[string]int64
+	remotes                 map[string]int64
+	connections             int64
 
 	ttft, ttftResponse, ttfo, itl, icl, tpot, e2e, e2eResponse, sendLag, dueLag, receiveLag, connect *distribution
 	perUser, e2eSpeed, inputTokens, outputTokens                                                     *distribution
@@ -213,7 +216,7 @@ func (y *tally) gaps(t *Timeline, part *block) {
 func (y *tally) counts(t *Timeline) {
 	if t.tokens.seen >= 0 && t.tokens.told >= 0 {
 		y.seen += int64(t.tokens.told)
-		y.differ += int64(max(t.tokens.seen-t.tokens.told, t.tokens.told-t.tokens.seen))
+		y.differ += apart(t.tokens.seen, t.tokens.told)
 	}
 	if t.raw >= burstEvents {
 		y.judged++
@@ -224,11 +227,18 @@ func (y *tally) counts(t *Timeline) {
 	if t.Outcome.NotStreamed {
 		y.notStreamed++
 	}
+	if n := t.Outcome.Usage.Prompt; n > 0 && t.InputAsked > 0 {
+		y.inputAsked += int64(t.InputAsked)
+		y.inputDiffer += apart(n, t.InputAsked)
+	}
 	if u := t.Outcome.Usage; u.Cached >= 0 && u.Prompt > 0 {
 		y.cached += int64(u.Cached)
 		y.prompt += int64(u.Prompt)
 	}
 }
+
+// apart is the distance of two counts.
+func apart(a, b int) int64 { return int64(max(a-b, b-a)) }
 
 // end counts a request that ended within the window.
 func (y *tally) end(t *Timeline) {

@@ -9,6 +9,7 @@ import (
 // The limits of the validity rules.
 const (
 	minSentRatio   = 0.99
+	maxClientLimit = 0.01
 	lagFloor       = time.Millisecond // a lag below it harms no figure
 	lagShare       = 0.1              // of TTFT p50 or ITL p50
 	maxMergedRatio = 0.05
@@ -31,8 +32,9 @@ type Facts struct {
 	Steady      bool
 	AutoWarmup  bool
 
-	Scheduled, Sent, Completed, Failed, Censored, Timeouts int64
-	MinRequests                                            int
+	Scheduled, Sent, Completed, Failed, Censored int64
+	Timeouts, ClientLimited                      int64
+	MinRequests                                  int
 	// Need names the percentile with the most samples asked for, and Lacks
 	// those that it takes; "" when none lacks any.
 	Need  string
@@ -54,6 +56,7 @@ type Facts struct {
 	BurstyRatio                 Value
 	EstimatedRatio              Value // requests whose tokens are counted as events
 	NoITLRatio                  Value
+	InputMismatch               Value // of prompt lengths, asked for and told by the server
 	NotStreamed                 int64
 	Overflow                    int64
 }
@@ -94,6 +97,10 @@ func (out *findings) load(f Facts) {
 			out.invalid = append(out.invalid, reason("sent_ratio", Known(ratio), Known(minSentRatio),
 				"%d of %d scheduled requests were sent: this machine cannot offer the load; lower the rate or use a faster client", f.Sent, f.Scheduled))
 		}
+	}
+	if all := f.Completed + f.Failed; all > 0 && float64(f.ClientLimited)/float64(all) > maxClientLimit {
+		out.invalid = append(out.invalid, reason("client_limit", Known(float64(f.ClientLimited)/float64(all)), Known(maxClientLimit),
+			"%d requests failed for a limit of this machine, such as file descriptors or ports", f.ClientLimited))
 	}
 	if most, ok := f.InFlightMax.Float(); ok && f.Mode == Closed && !f.ThinkTime && most < float64(f.Concurrency) {
 		out.invalid = append(out.invalid, reason("concurrency_not_reached", f.InFlightMax, Known(float64(f.Concurrency)),
@@ -221,6 +228,8 @@ func (out *findings) notes(f Facts) {
 		"output tokens are estimated as one an event; let the server report usage or name a tokenizer"))
 	note(f.NoITLRatio.Or(0) > 0, reason("itl_unknown", f.NoITLRatio, Known(0),
 		"tokens an event are not known for %.0f %% of the streams: they have no ITL, and their TPOT takes the first event as one token", 100*f.NoITLRatio.Or(0)))
+	note(f.InputMismatch.Or(0) > warnMismatch, reason("input_length", f.InputMismatch, Known(warnMismatch),
+		"prompts have not the length asked for: by the server's count they differ by %.2g %%", 100*f.InputMismatch.Or(0)))
 	note(f.Timeouts > 0, reason("timeouts", Known(float64(f.Timeouts)), Known(0),
 		"%d requests ran into their time limit and are in no percentile: the true tail is longer", f.Timeouts))
 	if all := f.Completed + f.Censored; all > 0 {
