@@ -9,7 +9,7 @@ type Class uint8
 // The classes. Their names are the contract's.
 const (
 	OK          Class = iota
-	Connect           // no connection: refused, unreachable, name not found, no file descriptor
+	Connect           // no connection: refused, unreachable, name not found
 	TLS               // the handshake or the certificate failed
 	HTTP4xx           // status 400 to 499 but 429
 	HTTP429           // asked to slow down
@@ -20,7 +20,7 @@ const (
 	Malformed         // bytes that are not the protocol, or an event over the limit
 	NoOutput          // ended well but generated nothing
 	TooLong           // generated more than was asked for, beyond tolerance
-	ClientLimit       // a limit of this machine: no free port, no memory
+	ClientLimit       // a limit of this machine: no file descriptor, no free port, no memory, or a request that the dialect cannot say
 	Cancelled         // ended by this client on purpose
 	classes
 )

@@ -1,0 +1,284 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/internal/wire"
+	"github.com/headway-bench/headway/backends/openai"
+)
+
+// probeTime bounds each question put to the server.
+const probeTime = 15 * time.Second
+
+// prober asks a server what it is.
+type prober struct {
+	fetch  wire.Fetcher
+	cfg    wire.Config
+	routes openai.Routes
+	key    string
+}
+
+// finding is what the questions showed.
+type finding struct {
+	dialect  openai.Dialect
+	server   backends.Server
+	aliases  []string // names of models beside their ids
+	noModels string   // why no model is listed
+	owner    string   // owned_by of the first model
+}
+
+// find asks for the models, and, unless the dialect is given, for what tells
+// servers apart.
+func (p *prober) find(ctx context.Context, dialect string, target *url.URL) (finding, error) {
+	f := finding{server: backends.Server{Settings: map[string]string{}}}
+	given, known := openai.Find(dialect)
+	p.withKey(given)
+	models, err := p.models(ctx, &f)
+	if err != nil {
+		return f, err
+	}
+	if known {
+		f.dialect, f.server.Why = given, "named by the user"
+		f.server.Engine = given.Engine
+	} else {
+		p.detect(ctx, &f, models, target)
+	}
+	f.server.Dialect = f.dialect.Name
+	p.describe(ctx, &f, models)
+	f.server.Metrics = p.metrics(ctx, f.dialect)
+	return f, nil
+}
+
+// withKey adds the key to the header of the questions.
+func (p *prober) withKey(d openai.Dialect) {
+	cfg := p.cfg
+	cfg.Header = append(openai.Header(d, p.key), cfg.Header...)
+	p.fetch = wire.NewFetcher(cfg)
+}
+
+// get asks for a path of the server's root.
+func (p *prober) get(ctx context.Context, path string) (wire.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return p.fetch.Get(ctx, p.routes.Root(path))
+}
+
+// object asks for a path and returns its JSON object, nil when there is none.
+func (p *prober) object(ctx context.Context, path string) map[string]any {
+	a, err := p.get(ctx, path)
+	if err != nil || a.Status != 200 {
+		return nil
+	}
+	var v map[string]any
+	if json.Unmarshal(a.Body, &v) != nil {
+		return nil
+	}
+	return v
+}
+
+// models asks for the list of models. A server without one is fine; one that
+// can't be reached, wants a key, or is not ready is a TargetError.
+func (p *prober) models(ctx context.Context, f *finding) (wire.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	path := p.routes.Models()
+	a, err := p.fetch.Get(ctx, path)
+	if err != nil {
+		return a, &TargetError{err}
+	}
+	switch {
+	case a.Status == 401 || a.Status == 403:
+		return a, &TargetError{fmt.Errorf("%w (give the key with --api-key-env)", p.fetch.Refused(path, a))}
+	case a.Status == 429 || a.Status >= 500 && a.Status != 501:
+		return a, &TargetError{p.fetch.Refused(path, a)}
+	case a.Status != 200:
+		f.noModels = p.fetch.Refused(path, a).Error()
+		return a, nil
+	}
+	var list struct {
+		Data []struct {
+			ID          string   `json:"id"`
+			Aliases     []string `json:"aliases"`
+			OwnedBy     string   `json:"owned_by"`
+			MaxModelLen int      `json:"max_model_len"`
+			Window      int      `json:"context_window"`
+			Meta        struct {
+				Context int `json:"n_ctx"`
+			} `json:"meta"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(a.Body, &list); err != nil {
+		f.noModels = fmt.Sprintf("its %s is no list of models", path)
+		return a, nil
+	}
+	for _, m := range list.Data {
+		f.server.Models = append(f.server.Models, m.ID)
+		f.aliases = append(f.aliases, m.Aliases...)
+	}
+	if len(list.Data) > 0 {
+		m := list.Data[0]
+		f.owner = m.OwnedBy
+		f.server.MaxModelLen = max(m.MaxModelLen, m.Window, m.Meta.Context)
+	} else {
+		f.noModels = "the list is empty"
+	}
+	f.server.Source = path
+	return a, nil
+}
+
+// owners maps the owned_by of a list of models to a dialect.
+var owners = map[string]string{
+	"vllm": "vllm", "headway": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama",
+	"tensorrt_llm": "trtllm", "tensorrt-llm": "trtllm", "groq": "groq",
+}
+
+// hosts maps the end of a host name to a dialect.
+var hosts = map[string]string{
+	"api.openai.com": "openai", ".openai.azure.com": "azure", ".cognitiveservices.azure.com": "azure", "api.groq.com": "groq",
+}
+
+// detect finds the dialect, by the surest sign first, and says which it was.
+func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer, target *url.URL) {
+	use := func(dialect, why string, args ...any) {
+		f.dialect, _ = openai.Find(dialect)
+		f.server.Engine = f.dialect.Engine
+		f.server.Why = fmt.Sprintf(why, args...)
+	}
+	for end, dialect := range hosts {
+		if strings.HasSuffix(target.Hostname(), end) {
+			use(dialect, "the host is %s", target.Hostname())
+			return
+		}
+	}
+	if v := models.Header.Get("X-Litellm-Version"); v != "" {
+		use("generic", "the header x-litellm-version is that of the LiteLLM gateway")
+		f.server.Engine, f.server.Version = "litellm", v
+		return
+	}
+	if dialect, ok := owners[strings.ToLower(f.owner)]; ok {
+		use(dialect, "the models are owned by %q", f.owner)
+		if f.owner == "headway" {
+			f.server.Engine = "headway"
+		}
+		return
+	}
+	if s := models.Header.Get("Server"); strings.HasPrefix(s, "llama.cpp") {
+		use("llamacpp", "the server header is %q", s)
+		return
+	}
+	for _, name := range openai.Names() {
+		d, _ := openai.Find(name)
+		if d.MetricPrefix == "" {
+			continue
+		}
+		if a, err := p.get(ctx, d.Metrics); err == nil && a.Status == 200 && hasMetric(a.Body, d.MetricPrefix) {
+			use(name, "its page %s has metrics named %s...", d.Metrics, d.MetricPrefix)
+			return
+		}
+	}
+	if p.object(ctx, "/api/version") != nil {
+		use("ollama", "it answers /api/version")
+		return
+	}
+	if info := p.object(ctx, "/info"); info["router"] != nil || info["max_total_tokens"] != nil {
+		use("tgi", "its /info is that of text-generation-inference")
+		return
+	}
+	use("generic", "nothing it says names a known engine")
+}
+
+// hasMetric says whether a metrics page has a name with the prefix.
+func hasMetric(page []byte, prefix string) bool {
+	return bytes.HasPrefix(page, []byte(prefix)) || bytes.Contains(page, []byte("\n"+prefix)) ||
+		bytes.Contains(page, []byte("# HELP "+prefix)) || bytes.Contains(page, []byte("# TYPE "+prefix))
+}
+
+// describe asks for the version and for what else the engine tells.
+func (p *prober) describe(ctx context.Context, f *finding, models wire.Answer) {
+	s := &f.server
+	tell := func(path string, info map[string]any, keys ...string) {
+		if info == nil {
+			return
+		}
+		s.Source = join(s.Source, path)
+		for _, k := range keys {
+			if v := plain(info[k]); v != "" {
+				s.Settings[k] = v
+			}
+		}
+	}
+	var info map[string]any
+	path := f.dialect.Version
+	if f.dialect.Name == "llamacpp" {
+		path = "/props"
+	}
+	if path == "" || s.Version != "" {
+		return
+	}
+	info = p.object(ctx, path)
+	switch f.dialect.Name {
+	case "llamacpp":
+		tell(path, info, "total_slots", "model_path", "n_ctx")
+		s.Version = plain(info["build_info"])
+	case "tgi":
+		tell(path, info, "model_dtype", "max_concurrent_requests", "max_input_tokens", "max_total_tokens", "max_batch_total_tokens")
+		if n, err := strconv.Atoi(plain(info["max_total_tokens"])); err == nil && s.MaxModelLen == 0 {
+			s.MaxModelLen = n
+		}
+	case "sglang":
+		tell(path, info, "tp_size", "dp_size", "dtype", "kv_cache_dtype", "mem_fraction_static", "max_running_requests", "schedule_policy", "quantization")
+	default:
+		tell(path, info)
+	}
+	if v := plain(info["version"]); v != "" {
+		s.Version = v
+	}
+}
+
+// metrics is the URL of the Prometheus page, "" when there is none.
+func (p *prober) metrics(ctx context.Context, d openai.Dialect) string {
+	path := openai.MetricsPath(d, p.routes)
+	if path == "" {
+		return ""
+	}
+	a, err := p.get(ctx, d.Metrics)
+	if err != nil || a.Status != 200 || !bytes.Contains(a.Body, []byte("# TYPE ")) {
+		return ""
+	}
+	return p.cfg.Transport.URL(path)
+}
+
+// plain is a JSON scalar as text, "" for anything else.
+func plain(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}
+
+// IsTarget says whether err is about the server rather than about the options.
+func IsTarget(err error) bool {
+	var t *TargetError
+	return errors.As(err, &t)
+}

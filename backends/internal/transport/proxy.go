@@ -1,0 +1,62 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+)
+
+// dialProxy opens a socket, or a TLS connection, to the proxy.
+func (t *Transport) dialProxy(ctx context.Context) (net.Conn, error) {
+	addr := net.JoinHostPort(t.proxy.Hostname(), portOf(t.proxy))
+	var nc net.Conn
+	var err error
+	if t.proxy.Scheme == "https" {
+		d := tls.Dialer{Config: &tls.Config{ServerName: t.proxy.Hostname()}}
+		nc, err = d.DialContext(ctx, "tcp", addr)
+	} else {
+		nc, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("proxy %s: %w", t.proxy.Redacted(), err)
+	}
+	return nc, nil
+}
+
+// tunnel asks the proxy for a connection to the target.
+func (t *Transport) tunnel(ctx context.Context, c *conn) error {
+	stop := context.AfterFunc(ctx, c.interrupt)
+	defer stop()
+	target := net.JoinHostPort(t.cfg.Base.Hostname(), portOf(t.cfg.Base))
+	head := "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n"
+	if auth := proxyAuth(t.proxy); auth != "" {
+		head += "Proxy-Authorization: " + auth + "\r\n"
+	}
+	if _, err := c.stamped.Write([]byte(head + "\r\n")); err != nil {
+		return fmt.Errorf("proxy %s: %w", t.proxy.Redacted(), err)
+	}
+	// The tunnel's bytes begin right after the answer, and a TLS server does
+	// not speak first, so nothing of it can be in this reader's buffer.
+	resp, err := http.ReadResponse(bufio.NewReader(c.stamped), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return fmt.Errorf("proxy %s: %w", t.proxy.Redacted(), err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("proxy %s refuses a tunnel to %s: %s", t.proxy.Redacted(), target, resp.Status)
+	}
+	return nil
+}
+
+// proxyAuth is the Proxy-Authorization value for the proxy's user, "" for none.
+func proxyAuth(proxy *url.URL) string {
+	if proxy.User == nil {
+		return ""
+	}
+	password, _ := proxy.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
+}

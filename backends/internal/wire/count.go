@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/headway-bench/headway/backends"
+)
+
+// counter watches how much an answer has generated.
+type counter struct {
+	asked   int // 0 for no limit
+	events  int // with output
+	bytes   int // of text
+	ids     int
+	running int
+}
+
+func newCounter(asked int) counter { return counter{asked: asked} }
+
+// add counts an event and says whether the output is clearly more than was
+// asked for.
+func (c *counter) add(d *Decoded) bool {
+	if d.Kind&backends.KindOutput != 0 {
+		c.events++
+		c.bytes += len(d.Text)
+		c.ids += d.TokenIDs
+	}
+	c.running = max(c.running, d.Completion)
+	return c.over(0)
+}
+
+// tokens is the best count so far. Without ids or a running usage each event
+// with output counts as a token, unless they are so short that the server, or
+// a gateway, sends single characters: then four bytes do.
+func (c *counter) tokens() int {
+	switch {
+	case c.running > 0:
+		return c.running
+	case c.ids > 0:
+		return c.ids
+	case c.bytes < 2*c.events:
+		return c.bytes / 4
+	}
+	return c.events
+}
+
+// over says whether the output, by the count so far or the one told, exceeds
+// what was asked for by more than 10 % and more than 16 tokens.
+func (c *counter) over(told int) bool {
+	if c.asked <= 0 {
+		return false
+	}
+	return max(c.tokens(), told) > c.asked+max(16, c.asked/10)
+}
+
+// tooLongError is an output longer than was asked for.
+type tooLongError struct{ asked, got int }
+
+func (e *tooLongError) Error() string {
+	return fmt.Sprintf("the server generated %d tokens or more where %d were asked for; it may not know the field that limits the output: name the server's dialect", e.got, e.asked)
+}

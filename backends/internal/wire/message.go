@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/headway-bench/headway/backends/internal/stream"
+)
+
+// maxSnippet bounds what is quoted of a body, in bytes.
+const maxSnippet = 300
+
+var (
+	tags   = regexp.MustCompile(`(?s)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
+	blanks = regexp.MustCompile(`\s+`)
+	// forbidden finds the field in the text that pydantic gives for one it does
+	// not know, in its Python and its JSON form.
+	forbidden = regexp.MustCompile(`extra_forbidden.*?loc['"]:\s*[(\[]['"]body['"],\s*['"]([A-Za-z0-9_]+)`)
+)
+
+// Message is what an error body says, in any of the shapes that servers use:
+// {"error": {"message"}}, {"error": "text"}, {"message"}, {"detail"}, a page,
+// or plain text.
+func Message(body []byte) string {
+	var v any
+	if err := json.Unmarshal(bytes.TrimSpace(body), &v); err != nil {
+		if text := Snippet(body); text != "" {
+			return text
+		}
+		return "(empty body)"
+	}
+	text := messageOf(v)
+	if text == "" {
+		text = Snippet(body)
+	}
+	if m := forbidden.FindSubmatch(body); m != nil {
+		text += fmt.Sprintf(" (the server refuses the field %s: name its dialect)", m[1])
+	}
+	return text
+}
+
+// messageOf finds the message in a decoded error body.
+func messageOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		var parts []string
+		for _, e := range v {
+			if s := messageOf(e); s != "" {
+				parts = append(parts, s)
+			}
+		}
+		return strings.Join(parts, "; ")
+	case map[string]any:
+		for _, key := range []string{"error", "errors", "message", "msg", "detail", "error_description", "type", "code"} {
+			if s := messageOf(v[key]); s != "" {
+				return s
+			}
+		}
+	case float64:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// Snippet is the head of a body in one line, without markup.
+func Snippet(body []byte) string {
+	b := stream.Head(body, 8*maxSnippet)
+	if t := bytes.TrimSpace(b); len(t) > 0 && t[0] == '<' {
+		b = tags.ReplaceAll(b, []byte(" "))
+	}
+	b = bytes.TrimSpace(blanks.ReplaceAll(b, []byte(" ")))
+	short := stream.Head(b, maxSnippet)
+	if len(short) < len(b) {
+		return string(short) + "..."
+	}
+	return strings.ToValidUTF8(string(short), "\uFFFD")
+}
