@@ -1,6 +1,10 @@
 package reference
 
-import "context"
+import (
+	"context"
+
+	"github.com/headway-bench/headway/backends/tokenizer"
+)
 
 // Executor computes one step of a model over a batch of sequences. Step is
 // called by one goroutine at a time; Info may be called at any time.
@@ -64,6 +68,9 @@ type Batch struct {
 type Slice struct {
 	// Seq identifies the sequence over its whole life.
 	Seq uint64
+	// At is when this slice starts: Batch.At, or the arrival of its request
+	// where that is later.
+	At int64
 	// Tokens are the input ids, lent until Done. Start is the position of the
 	// first; positions before it are in the KV cache.
 	Tokens []int32
@@ -94,6 +101,8 @@ type Slice struct {
 	Top     []TokenLogprob
 	// Done is when the result is ready, on the clock that Batch.At is on.
 	Done int64
+
+	seq *Sequence
 }
 
 // SamplingParams say how the next id is chosen from the logits.
@@ -134,6 +143,4 @@ type Tokenizer interface {
 }
 
 // ChatMessage is one turn of a chat prompt.
-type ChatMessage struct {
-	Role, Content string
-}
+type ChatMessage = tokenizer.Message
