@@ -12,7 +12,7 @@ import (
 // conclusions writes knee, points, cause and doubts for a terminal.
 func conclusions(b *strings.Builder, r *bundle.Result, o Options) {
 	for _, f := range findings(r) {
-		writeWrapped(b, paint(fmt.Sprintf("%-18s", f.name+":"), bold, o.Color), plain(f.value), o.Width)
+		writeWrapped(b, paint(fmt.Sprintf("%-18s", f.Name+":"), bold, o.Color), plain(f.Value), o.Width)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // fact is one line of a result's identity.
-type fact struct{ name, value string }
+type fact struct{ Name, Value string }
 
 // identity lists the facts without which a number can't be compared. What
 // nobody told stands as unknown.
@@ -168,7 +168,7 @@ func settings(r *bundle.Result) []fact {
 func settingsText(r *bundle.Result) string {
 	var parts []string
 	for _, s := range settings(r) {
-		parts = append(parts, s.name+"="+s.value)
+		parts = append(parts, s.Name+"="+s.Value)
 	}
 	return known(strings.Join(parts, ", "))
 }

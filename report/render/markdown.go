@@ -15,7 +15,7 @@ func Markdown(w io.Writer, r *bundle.Result) error {
 	fmt.Fprintf(&b, "# %s\n\n", escape(known(r.Profile.Name)))
 	b.WriteString("| | |\n|---|---|\n")
 	for _, f := range identity(r) {
-		fmt.Fprintf(&b, "| %s | %s |\n", f.name, escape(f.value))
+		fmt.Fprintf(&b, "| %s | %s |\n", f.Name, escape(f.Value))
 	}
 	b.WriteString("\n")
 	cols := columns(r, true)
@@ -33,12 +33,12 @@ func Markdown(w io.Writer, r *bundle.Result) error {
 	notes(&b, r)
 	b.WriteString("\n")
 	for _, f := range findings(r) {
-		fmt.Fprintf(&b, "- **%s**: %s\n", f.name, escape(f.value))
+		fmt.Fprintf(&b, "- **%s**: %s\n", f.Name, escape(f.Value))
 	}
 	if r.Imported != nil {
 		b.WriteString("\n")
 		for _, f := range definitions(r) {
-			fmt.Fprintf(&b, "- `%s` as %s defines it: %s\n", f.name, escape(r.Imported.Tool), escape(f.value))
+			fmt.Fprintf(&b, "- `%s` as %s defines it: %s\n", f.Name, escape(r.Imported.Tool), escape(f.Value))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

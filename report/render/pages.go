@@ -10,5 +10,6 @@ import (
 func Pages() []bundle.Page {
 	return []bundle.Page{
 		{Name: bundle.MarkdownFile, Write: func(w io.Writer, b *bundle.Bundle) error { return Markdown(w, b.Result) }},
+		{Name: bundle.HTMLFile, Write: func(w io.Writer, b *bundle.Bundle) error { return HTML(w, b) }},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle/bundletest"
 	"github.com/headway-bench/headway/report/render"
 )
@@ -48,3 +49,5 @@ func TestTable(t *testing.T) {
 		})
 	}
 }
+
+func reason(text string) record.Reason { return record.Reason{Code: "test", Message: text} }

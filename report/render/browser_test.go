@@ -1,0 +1,168 @@
+package render_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/bundle/bundletest"
+	"github.com/headway-bench/headway/report/render"
+)
+
+// written makes a bundle with its pages and count requests.
+func written(t testing.TB, r *bundle.Result, count int) *bundle.Bundle {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "b")
+	w, err := bundle.Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bundletest.Requests(w.Requests(), r, count); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(r, render.Pages()...); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bundle.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// open loads a page in headless Chromium and returns the document after its
+// scripts ran, and what the console said.
+func open(t *testing.T, page string) (dom, console string) {
+	t.Helper()
+	browser := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			browser = path
+			break
+		}
+	}
+	if browser == "" {
+		t.Skip("no Chromium in PATH")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--user-data-dir="+t.TempDir(), "--window-size=1280,1800",
+		"--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom", "file://"+page)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
+	}
+	for line := range strings.Lines(stderr.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			console += line
+		}
+	}
+	return string(out), console
+}
+
+var drawnPoints = regexp.MustCompile(`<figure[^>]*id="(chart-[a-z0-9-]+)"[^>]*data-points="(\d+)"|<figure[^>]*data-points="(\d+)"[^>]*id="(chart-[a-z0-9-]+)"`)
+
+// drawn maps the charts of a document to the rung points drawn in them.
+func drawn(t *testing.T, dom string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, m := range drawnPoints.FindAllStringSubmatch(dom, -1) {
+		n, err := strconv.Atoi(m[2] + m[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[m[1]+m[4]] = n
+	}
+	return out
+}
+
+func TestPageInBrowser(t *testing.T) {
+	r := bundletest.Result()
+	b := written(t, r, 4000)
+	dom, console := open(t, filepath.Join(b.Dir, bundle.HTMLFile))
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	for _, want := range []string{`data-ready="true"`, `data-resources="0"`} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the document lacks %s", want)
+		}
+	}
+	points := drawn(t, dom)
+	for chart, perRung := range map[string]int{"chart-throughput": 1, "chart-tradeoff-speed": 1, "chart-client-cpu": 1} {
+		if points[chart] != perRung*len(r.Rungs) {
+			t.Errorf("%s draws %d points for %d rungs", chart, points[chart], len(r.Rungs))
+		}
+	}
+	for i := range r.Rungs {
+		v, _ := r.Rungs[i].OutputTokenThroughputPerS.Float()
+		if want := "<td>" + strconv.FormatFloat(v, 'g', 9, 64) + "</td>"; !strings.Contains(dom, want) {
+			t.Errorf("the throughput of rung %d, %s, is not in the document", i, want)
+		}
+	}
+	if n := strings.Count(dom, "<canvas"); n != len(points)+3 {
+		t.Errorf("%d canvases for %d charts and 3 timelines", n, len(points))
+	}
+}
+
+func TestHostileTextInBrowser(t *testing.T) {
+	r := bundletest.Result()
+	evil := `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'"> | "quoted" 'single' ` + "`tick`" + ` <!--`
+	r.Profile.Name = evil
+	r.Profile.Model.ID = evil + "\u202e\u05e9\u05dc\u05d5\u05dd" + strings.Repeat("M", 1<<20)
+	r.Server.Settings[evil] = evil
+	r.Rungs[2].Reasons = append(r.Rungs[2].Reasons, reason(evil))
+	r.Warnings = append(r.Warnings, bundle.Warning{Code: "x", Message: "http://192.0.2.1/" + evil})
+	b := written(t, r, 100)
+	path := filepath.Join(b.Dir, bundle.HTMLFile)
+	if info, err := os.Stat(path); err != nil || info.Size() > 1<<20 {
+		t.Errorf("the page has %d bytes (%v), a long name is not cut", info.Size(), err)
+	}
+	dom, console := open(t, path)
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	if strings.Contains(dom, "<title>owned") || strings.Contains(dom, "<img") {
+		t.Error("foreign text became a script or an element")
+	}
+	if !strings.Contains(dom, `&lt;script&gt;document.title="owned"&lt;/script&gt;`) {
+		t.Error("the hostile name is not shown as text")
+	}
+	if got := drawn(t, dom)["chart-throughput"]; got != len(r.Rungs) {
+		t.Errorf("%d points drawn, want %d", got, len(r.Rungs))
+	}
+}
+
+func TestSeveralBundlesInBrowser(t *testing.T) {
+	first, second := written(t, bundletest.Result(), 500), written(t, bundletest.Result(), 500)
+	path := filepath.Join(t.TempDir(), "two.html")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := render.HTML(f, first, second); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	dom, console := open(t, path)
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	if got, want := drawn(t, dom)["chart-throughput"], 2*len(bundletest.Loads); got != want {
+		t.Errorf("%d points drawn, want %d", got, want)
+	}
+	if !strings.Contains(dom, fmt.Sprintf("%s (2)", first.Result.Profile.Name)) {
+		t.Error("the second of two bundles of one name is not told apart")
+	}
+}
