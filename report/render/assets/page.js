@@ -120,7 +120,7 @@
 
   const paths = { line: undefined, rungs: () => null, dots: () => null };
 
-  const options = (chart, width, height) => {
+  const options = (figure, chart, width, height) => {
     const [xlo, xhi] = extent(chart, "x"), [ylo, yhi] = extent(chart, "y");
     const ymax = Math.max(yhi, ...chart.limits.filter((l) => l.y < 3 * yhi).map((l) => l.y));
     const over = chart.kind === "time";
@@ -148,7 +148,7 @@
         points: { show: s.kind !== "line", size: s.kind === "dots" ? 4 : 8, width: s.kind === "dots" ? 0 : 1.5,
           fill: () => color(s.color), stroke: () => (s.kind === "dots" ? color(s.color) : css("--card")) },
       }))),
-      hooks: { drawClear: [background(chart)], drawSeries: [ladder(chart)] },
+      hooks: { drawClear: [background(chart)], drawSeries: [ladder(chart)], draw: [(u) => { figure.dataset.points = drawn(chart, u); }] },
     };
   };
 
@@ -206,11 +206,10 @@
     const old = live.get(figure);
     if (old) old.destroy();
     chart.bands = chart.bands || []; chart.limits = chart.limits || [];
-    const u = new uPlot(options(chart, Math.max(plot.clientWidth, 240), figure.dataset.low ? 170 : 290), rows(chart), plot);
+    const u = new uPlot(options(figure, chart, Math.max(plot.clientWidth, 240), figure.dataset.low ? 170 : 290), rows(chart), plot);
     live.set(figure, u);
     keys(figure.querySelector(".keys"), chart);
     read(figure, chart, u);
-    figure.dataset.points = drawn(chart, u);
   };
 
   const all = () => {
