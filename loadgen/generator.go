@@ -1,0 +1,187 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/loadgen/arrival"
+	"github.com/headway-bench/headway/loadgen/prompt"
+	"github.com/headway-bench/headway/loadgen/record"
+)
+
+// ErrInterrupted is returned with the figures of a rung that was ended by Stop
+// before it had what it was asked for.
+var ErrInterrupted = errors.New("interrupted")
+
+// Log takes every request as it ends. record.RequestLog is one.
+type Log interface {
+	// Add writes the request down; it does not keep the timeline.
+	Add(*record.Timeline) error
+}
+
+// Generator offers the load of rungs to one target and measures it. One rung
+// runs at a time; Stop may be called from any goroutine.
+type Generator struct {
+	Client backends.Client
+	Source *prompt.Source
+	// Log takes every request as it ends; nil keeps none.
+	Log Log
+	// RunID names the run within request ids.
+	RunID string
+	// Limits are the SLOs that goodput is counted by.
+	Limits record.Limits
+	// Settle lists the percentiles that end a rung early when its stage says
+	// until: settled.
+	Settle []record.Asked
+	// Count counts the tokens of an answer's text; nil without a tokenizer.
+	Count func(text []byte) int
+	// OnStart is called with the recorder of each rung before it starts, for
+	// a progress view; nil is none.
+	OnStart func(Rung, *record.Recorder)
+	// Observe begins to watch this machine, the server and its accelerator as a
+	// rung starts. What it returns is called once, after the drain, with the
+	// measured window on package clock. Nil watches nothing.
+	Observe func(Rung) func(start, end int64) record.Evidence
+
+	newPacer func() pacer
+	stopOnce sync.Once
+	stopInit sync.Once
+	stopped  chan struct{}
+}
+
+// Stop ends the rung that runs, and every later one: nothing more is sent, what
+// is in flight is drained, and Run returns ErrInterrupted with what was
+// measured. Cancelling Run's context ends it at once instead.
+func (g *Generator) Stop() { g.stopOnce.Do(func() { close(g.stop()) }) }
+
+func (g *Generator) stop() chan struct{} {
+	g.stopInit.Do(func() { g.stopped = make(chan struct{}) })
+	return g.stopped
+}
+
+// Run offers one rung and returns its figures and histograms once every
+// request of it has ended: answered, failed, or cut by the drain's limit and
+// counted as censored. The error is ErrInterrupted after Stop or when ctx
+// ends, both with figures; any other error comes without.
+func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histograms, error) {
+	run, err := g.start(ctx, r)
+	if err != nil {
+		return record.Rung{}, record.Histograms{}, err
+	}
+	observed := func(start, end int64) record.Evidence { return record.Evidence{} }
+	if g.Observe != nil {
+		observed = g.Observe(r)
+	}
+	run.offer()
+	run.drain()
+	start, end, _, _ := run.recorder.Window()
+	evidence := observed(start, end)
+	evidence.Asked = g.Settle
+	evidence.SharedTokens, evidence.TemplateTokens = r.Workload.Prefix.SharedTokens, g.Source.Overhead()
+	evidence.ReuseWanted = r.Workload.Conversation != nil
+	evidence.Scheduled = r.scheduled(time.Duration(start-run.begin), time.Duration(end-run.begin))
+	rung, histograms := run.recorder.Result(evidence)
+	if err := run.err(); err != nil && !errors.Is(err, ErrInterrupted) {
+		return record.Rung{}, record.Histograms{}, err
+	}
+	return rung, histograms, run.err()
+}
+
+// start makes everything ready that can be before the first request.
+func (g *Generator) start(ctx context.Context, r Rung) (*run, error) {
+	schedule, err := r.Schedule()
+	if err != nil {
+		return nil, fmt.Errorf("rung %d: %w", r.Index, err)
+	}
+	u := &run{g: g, rung: r, pacer: newPacer(), idle: make(chan struct{}),
+		prefix: fmt.Sprintf("%s-%d-", g.RunID, r.Index)}
+	if g.newPacer != nil {
+		u.pacer = g.newPacer()
+	}
+	u.ctx, u.cancel = context.WithCancelCause(ctx)
+	ready := min(max(r.Users, r.MaxInFlight, 16), maxReady)
+	u.items = g.Source.Open(u.ctx, r.Seed, r.Lengths, ready)
+	if err := u.items.Fill(u.ctx, ready); err != nil {
+		u.cancel(nil)
+		u.items.Close()
+		return nil, fmt.Errorf("rung %d: making prompts: %w", r.Index, err)
+	}
+	u.issuer = NewIssuer(r.issue(schedule))
+	for user := range ready {
+		u.worker(user)
+	}
+	u.begin = clock.Now() + int64(headStart)
+	u.recorder = record.NewRecorder(g.recorded(r, u.begin))
+	if g.OnStart != nil {
+		g.OnStart(r, u.recorder)
+	}
+	return u, nil
+}
+
+const (
+	// maxReady bounds the workers and prompts made ready before a rung.
+	maxReady = 4096
+	// headStart is the time from the last preparation to a rung's first
+	// request, so that it is not late.
+	headStart = 2 * time.Millisecond
+	// endsBy is how often the issue loop looks whether the window is over,
+	// when no request makes it look.
+	endsBy = 20 * time.Millisecond
+)
+
+// issue is what the issue rule needs to know of the rung.
+func (r Rung) issue(s arrival.Schedule) IssueConfig {
+	c := IssueConfig{Users: r.Users, Think: r.Closed.ThinkTime, Schedule: s, MaxInFlight: r.MaxInFlight,
+		Limit: r.Limit, Seed: r.Seed, Spread: r.Closed.Ramp.Std()}
+	if r.Users > 1 && c.Spread == 0 {
+		c.Learn, c.Spread = true, r.spread()
+	}
+	return c
+}
+
+// scheduled counts the intended times from start to before end; 0 for a closed
+// loop.
+func (r Rung) scheduled(start, end time.Duration) int64 {
+	s, err := r.Schedule()
+	if s == nil || err != nil {
+		return 0
+	}
+	var n int64
+	for at, ok := s.Next(); ok && at < end; at, ok = s.Next() {
+		if at >= start {
+			n++
+		}
+	}
+	return n
+}
+
+// spread bounds the time over which starts are staggered, so that all users
+// are there before the window is.
+func (r Rung) spread() time.Duration {
+	const most = 10 * time.Second
+	if w := r.Stage.Warmup; !w.Auto {
+		return min(w.Fixed.Std()/2, most)
+	}
+	return min(r.Stage.Measure.Std()/4, most)
+}
+
+// recorded is what the recorder needs to know of the rung.
+func (g *Generator) recorded(r Rung, start int64) record.Config {
+	c := record.Config{Index: r.Index, Repeat: r.Repeat, Refined: r.Refined, Mode: r.Mode,
+		Concurrency: r.Users, RatePerS: r.Rate, ThinkTime: r.Closed.ThinkTime.Mean > 0,
+		Start: start, AutoWarmup: r.Stage.Warmup.Auto, Warmup: r.Stage.Warmup.Fixed.Std(),
+		Measure: r.Stage.Measure.Std(), MaxDuration: r.Stage.MaxDuration.Std(), MinRequests: r.Stage.MinRequests,
+		Longest: r.Stage.Timeout.Std() + r.Stage.Drain.Std(), Limits: g.Limits}
+	if r.Mode != record.Closed {
+		c.Concurrency = r.MaxInFlight
+	}
+	if r.Stage.Until == "settled" {
+		c.Until = g.Settle
+	}
+	return c
+}

@@ -1,0 +1,243 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/loadgen/internal/draw"
+	"github.com/headway-bench/headway/profiles"
+)
+
+// Tokenizer is a model's own tokenizer on this machine.
+type Tokenizer interface {
+	// Encode returns the ids of a text without special tokens.
+	Encode(text string) []int32
+}
+
+// Config says what a Source makes prompts of.
+type Config struct {
+	Workload *profiles.Workload
+	// Client is the target: what it takes decides the form of the prompts, and
+	// its tokenizer route counts them.
+	Client backends.Client
+	// Tokenizer counts texts instead of the target's route; nil when there is
+	// none.
+	Tokenizer Tokenizer
+	// Run tells runs apart, so that no prompt of this run equals one of another.
+	Run string
+}
+
+// Source makes the prompts of one run against one target. It is safe for
+// concurrent use.
+type Source struct {
+	cfg    Config
+	chat   bool
+	form   Form
+	salt   uint64
+	pool   pool
+	rows   []row
+	offset atomic.Int64 // tokens of a prompt beyond its units, as last learnt
+	checks atomic.Int64 // prompts still to be counted by the server
+}
+
+// Form is how prompts get their length.
+type Form string
+
+// The forms.
+const (
+	ByIDs       Form = "token ids"
+	ByTokenizer Form = "text counted by the tokenizer"
+	ByServer    Form = "text counted by the server"
+	ByUsage     Form = "text sized by the server's usage (estimated)"
+	ByDataset   Form = "data set"
+)
+
+// New looks at the target and the workload, reads data sets and sizes prompts
+// once. Its errors say which field of the workload asks for the impossible.
+func New(ctx context.Context, c Config) (*Source, error) {
+	s := &Source{cfg: c, chat: c.Client.Can().Chat, salt: saltOf(c.Run, c.Workload.Seed)}
+	if c.Workload.Dataset != nil {
+		rows, err := readDataset(*c.Workload.Dataset)
+		if err != nil {
+			return nil, err
+		}
+		s.rows, s.form = rows, ByDataset
+		return s, nil
+	}
+	if err := s.choose(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.fits()
+}
+
+// choose decides how lengths are made and calibrates it.
+func (s *Source) choose(ctx context.Context) error {
+	can := s.cfg.Client.Can()
+	mode := s.cfg.Workload.Prompt
+	ids := can.TokenIDs && (mode == "" || mode == "auto" || mode == "token-ids")
+	if mode == "token-ids" && !can.TokenIDs {
+		return errors.New("workload.prompt: the target's route takes no token ids; use text, or --endpoint completions")
+	}
+	count, err := s.counter(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case ids:
+		s.form = ByIDs
+		s.pool, err = idPool(ctx, count)
+	case count == nil:
+		s.form, s.pool = ByUsage, wordPool()
+	default:
+		s.form = ByServer
+		if s.cfg.Tokenizer != nil {
+			s.form = ByTokenizer
+		}
+		s.checks.Store(serverChecks)
+		s.pool, err = textPool(ctx, s.chat, count)
+	}
+	s.offset.Store(int64(s.pool.overhead))
+	return err
+}
+
+// serverChecks is the number of prompts that the server's tokenizer route
+// counts again; more would be load of its own.
+const serverChecks = 16
+
+// counter counts the tokens of a prompt as the target will see it.
+type counter func(ctx context.Context, p backends.Prompt) ([]int32, error)
+
+// counter returns the best counter there is, nil when there is none.
+func (s *Source) counter(ctx context.Context) (counter, error) {
+	if s.cfg.Tokenizer != nil && !s.chat {
+		return func(_ context.Context, p backends.Prompt) ([]int32, error) {
+			return s.cfg.Tokenizer.Encode(p.Text), nil
+		}, nil
+	}
+	if !s.cfg.Client.Can().Tokenize {
+		return nil, nil
+	}
+	if _, err := s.cfg.Client.Tokenize(ctx, s.prompt("a")); err != nil {
+		if errors.Is(err, backends.ErrNoTokenizer) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("the server's tokenizer route: %w", err)
+	}
+	return s.cfg.Client.Tokenize, nil
+}
+
+// prompt wraps a text in the form that the target's route takes.
+func (s *Source) prompt(text string) backends.Prompt { return wrap(text, s.chat) }
+
+func wrap(text string, chat bool) backends.Prompt {
+	if chat {
+		return backends.Prompt{Messages: []backends.Message{{Role: "user", Content: text}}}
+	}
+	return backends.Prompt{Text: text}
+}
+
+// Form says how prompts get their length.
+func (s *Source) Form() Form { return s.form }
+
+// Overhead is the number of tokens that template and special tokens add to
+// every prompt, as far as known.
+func (s *Source) Overhead() int { return int(s.offset.Load()) }
+
+// fits checks that the shortest prompt holds the overhead, the shared prefix
+// and one token of its own.
+func (s *Source) fits() error {
+	w := s.cfg.Workload
+	least := w.InputTokens.Min
+	if w.InputTokens.Kind == "fixed" {
+		least = w.InputTokens.Value
+	}
+	if least <= 0 {
+		return nil
+	}
+	return s.fit(least)
+}
+
+func (s *Source) fit(input int) error {
+	over, prefix := s.Overhead(), s.cfg.Workload.Prefix.SharedTokens
+	if need := over + prefix + 1; input < need {
+		return fmt.Errorf("workload.input_tokens: %d tokens cannot hold %d of template and special tokens, %d of shared prefix "+
+			"and 1 of their own; ask for %d or more, or use token ids on the completions route", input, over, prefix, need)
+	}
+	return nil
+}
+
+// fill makes item k.
+func (s *Source) fill(ctx context.Context, it *Item, seed uint64, k int64, l Lengths) error {
+	it.Output = l.Output
+	if s.form == ByDataset {
+		s.fromRow(it, seed, k)
+		return nil
+	}
+	if err := s.fit(l.Input); err != nil {
+		return err
+	}
+	it.Input, it.Exact = l.Input, s.form != ByUsage
+	it.units = l.Input - s.Overhead()
+	d := draw.New(seed, streamTokens, s.salt, uint64(k))
+	prefix := s.prefix(d)
+	if s.form == ByIDs {
+		it.Prompt.IDs = s.pool.ids(prefix, d, it.units)
+		return nil
+	}
+	it.Prompt = s.prompt(s.pool.text(prefix, d, it.units))
+	if s.form == ByTokenizer || s.form == ByServer && s.checks.Add(-1) >= 0 {
+		return s.exact(ctx, it, d, prefix)
+	}
+	return nil
+}
+
+// prefix returns the units that the request shares with others of its group.
+func (s *Source) prefix(d *draw.Source) shared {
+	p := s.cfg.Workload.Prefix
+	if p.SharedTokens <= 0 {
+		return shared{}
+	}
+	group := d.IntN(max(1, p.Groups))
+	seed := draw.Mix(s.salt, streamPrefix, uint64(group))
+	return shared{units: p.SharedTokens, seed: seed, draw: draw.New(seed)}
+}
+
+// exact counts a text prompt and makes it again until its length is right.
+func (s *Source) exact(ctx context.Context, it *Item, d *draw.Source, prefix shared) error {
+	got := 0
+	for range 12 {
+		ids, err := s.pool.count(ctx, it.Prompt)
+		if err != nil {
+			return fmt.Errorf("counting a prompt: %w", err)
+		}
+		if got = len(ids); got == it.Input {
+			return nil
+		}
+		it.units = max(1, it.units+it.Input-got)
+		prefix.restart()
+		it.Prompt = s.prompt(s.pool.text(prefix, d, it.units))
+	}
+	return fmt.Errorf("workload.input_tokens: no text of exactly %d tokens found, the nearest has %d; "+
+		"use --prompt token-ids", it.Input, got)
+}
+
+// Learn tells how many prompt tokens the server counted for an item. Lengths
+// that are estimated follow it from the next prompt made on.
+func (s *Source) Learn(it *Item, promptTokens int) {
+	if s.form != ByUsage || promptTokens <= 0 || it.units <= 0 {
+		return
+	}
+	s.offset.Store(int64(promptTokens - it.units))
+}
+
+// saltOf makes a number of the run's name and the workload's seed.
+func saltOf(run string, seed int64) uint64 {
+	keys := make([]uint64, 0, len(run))
+	for _, b := range []byte(run) {
+		keys = append(keys, uint64(b))
+	}
+	return draw.Mix(uint64(seed), keys...)
+}

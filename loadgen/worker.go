@@ -1,0 +1,106 @@
+package loadgen
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/loadgen/prompt"
+	"github.com/headway-bench/headway/loadgen/record"
+)
+
+// worker is one user's goroutine. It sends one request at a time and reads its
+// answer to the end.
+type worker struct {
+	run   *run
+	work  chan Send
+	req   backends.Request
+	watch watch
+}
+
+func (w *worker) loop() {
+	for s := range w.work {
+		for own := true; own; {
+			s, own = w.serve(s)
+		}
+	}
+}
+
+// serve sends one request, records it, and returns the user's next one when it
+// is due at once.
+func (w *worker) serve(s Send) (next Send, own bool) {
+	u := w.run
+	item, err := u.items.Take(u.ctx, s.Seq)
+	t := record.NewTimeline()
+	defer t.Release()
+	t.Reset(w.id(s.Seq), u.begin+int64(s.Intended), 0)
+	t.Rung, t.Index, t.Count = u.rung.Index, int(s.Seq), u.g.Count
+	if err != nil {
+		if u.ctx.Err() == nil {
+			u.fail(err)
+		}
+		t.Censored = true
+		t.Finish(backends.Outcome{Class: backends.Cancelled, Err: err.Error(), Usage: backends.NoUsage, End: clock.Now()})
+		u.recorder.Add(t)
+		return u.done(s.User, false, 0)
+	}
+	t.Asked, t.InputAsked = item.Output, item.Input
+	out := w.send(item, t)
+	t.Censored = out.Class == backends.Cancelled && u.ctx.Err() != nil
+	t.Finish(out)
+	u.recorder.Add(t)
+	if u.g.Log != nil {
+		if err := u.g.Log.Add(t); err != nil {
+			u.fail(err)
+		}
+	}
+	u.g.Source.Learn(item, out.Usage.Prompt)
+	return u.done(s.User, false, 0)
+}
+
+// send asks the target for one item.
+func (w *worker) send(item *prompt.Item, t *record.Timeline) backends.Outcome {
+	u := w.run
+	sampling := &u.rung.Workload.Sampling
+	w.req = backends.Request{ID: t.ID, Prompt: item.Prompt, MaxTokens: item.Output, ForceLength: sampling.ForceLength,
+		Sampling:  backends.Sampling{Temperature: sampling.Temperature, TopP: sampling.TopP, TopK: sampling.TopK},
+		CacheSalt: item.CacheSalt}
+	ctx, cancel := u.ctx, context.CancelFunc(nil)
+	if limit := u.rung.Stage.Timeout.Std(); limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	if item.CancelAfter == 0 && item.CancelTokens == 0 {
+		return u.g.Client.Stream(ctx, &w.req, t)
+	}
+	ctx, cancel = context.WithCancel(ctx)
+	defer cancel()
+	if item.CancelAfter > 0 {
+		defer time.AfterFunc(item.CancelAfter, cancel).Stop()
+	}
+	w.watch = watch{Timeline: t, limit: item.CancelTokens, cancel: cancel}
+	return u.g.Client.Stream(ctx, &w.req, &w.watch)
+}
+
+// id names a request within the run.
+func (w *worker) id(seq int64) string {
+	var b [64]byte
+	return string(strconv.AppendInt(append(b[:0], w.run.prefix...), seq, 10))
+}
+
+// watch gives a request up once it has so many tokens.
+type watch struct {
+	*record.Timeline
+	limit  int // 0 is none
+	cancel context.CancelFunc
+}
+
+// Event implements backends.Sink.
+func (w *watch) Event(e backends.Event) {
+	w.Timeline.Event(e)
+	if w.limit > 0 && w.Timeline.TokensSoFar() >= w.limit {
+		w.cancel()
+	}
+}
