@@ -1,0 +1,215 @@
+package record
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headway-bench/headway/backends"
+)
+
+// sound are facts that break no rule.
+func sound() Facts {
+	return Facts{Mode: Closed, Concurrency: 8, AutoWarmup: true, Steady: true, Sent: 400, Completed: 400, MinRequests: 200,
+		SendLagP99MS: Known(0.2), TTFTP50MS: Known(50), ReceiveLagP99MS: Known(0.1), ITLP50MS: Known(10), Stamps: "kernel",
+		MergedRatio: Known(0), LateMergedRatio: Known(0), CPURatio: Known(0.3), MismatchRatio: Known(0),
+		InFlightMean: Known(8), InFlightMax: Known(8), EndedPerS: Known(16), MeanTimeS: Known(0.5), Ended: 400,
+		CachedTokens: Known(0), CachedAllowed: Known(16), BurstyRatio: Known(0), EstimatedRatio: Known(0), NoITLRatio: Known(0)}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		breaks  func(*Facts)
+		verdict Verdict
+		code    string // "" is none
+		warning string
+	}{
+		{"sound", func(*Facts) {}, Valid, "", ""},
+		{"nothing is known", func(f *Facts) { *f = Facts{Mode: Open} }, Valid, "", ""},
+		{"errors of the server are results", func(f *Facts) { f.Failed = 5000 }, Valid, "", ""},
+
+		{"sent ratio", func(f *Facts) { f.Mode, f.Scheduled, f.Sent = Open, 1000, 989 }, Invalid, "sent_ratio", ""},
+		{"sent ratio at its limit", func(f *Facts) { f.Mode, f.Scheduled, f.Sent = Open, 1000, 990 }, Valid, "", ""},
+		{"limits of this machine", func(f *Facts) { f.Failed, f.ClientLimited = 20, 20 }, Invalid, "client_limit", ""},
+		{"send lag", func(f *Facts) { f.SendLagP99MS = Known(5.1) }, Invalid, "send_lag", ""},
+		{"send lag within a tenth of TTFT", func(f *Facts) { f.SendLagP99MS = Known(4.9) }, Valid, "", ""},
+		{"send lag within a millisecond", func(f *Facts) { f.SendLagP99MS, f.TTFTP50MS = Known(0.9), Known(1) }, Valid, "", ""},
+		{"send lag offline means nothing", func(f *Facts) { f.Mode, f.SendLagP99MS = Offline, Known(1e6) }, Valid, "", ""},
+		{"receive lag", func(f *Facts) { f.ReceiveLagP99MS = Known(1.1) }, Invalid, "receive_lag", ""},
+		{"receive lag within a tenth of ITL", func(f *Facts) { f.ReceiveLagP99MS, f.ITLP50MS = Known(1.9), Known(20) }, Valid, "", ""},
+		{"merged by late reads", func(f *Facts) { f.MergedRatio, f.LateMergedRatio = Known(0.06), Known(0.06) }, Invalid, "merged_reads", ""},
+		{"a chunking server is no late read", func(f *Facts) { f.MergedRatio = Known(0.7) }, Valid, "", "chunked_stream"},
+		{"without kernel stamps it cannot be told", func(f *Facts) { f.MergedRatio, f.Stamps = Known(0.7), "user" }, Valid, "", "merged_reads"},
+		{"without kernel stamps a busy client is to blame", func(f *Facts) { f.MergedRatio, f.Stamps, f.CPURatio = Known(0.7), "user", Known(0.9) }, Invalid, "merged_reads", ""},
+		{"a busy client that is in time", func(f *Facts) { f.CPURatio = Known(0.9) }, Valid, "", "client_cpu"},
+		{"a busy client that is late", func(f *Facts) { f.CPURatio, f.ReceiveLagP99MS = Known(0.9), Known(3) }, Invalid, "client_cpu", ""},
+		{"token mismatch", func(f *Facts) { f.MismatchRatio = Known(0.051) }, Invalid, "token_mismatch", ""},
+		{"token mismatch, small", func(f *Facts) { f.MismatchRatio = Known(0.011) }, Valid, "", "token_mismatch"},
+		{"token mismatch, none", func(f *Facts) { f.MismatchRatio = Known(0.01) }, Valid, "", ""},
+		{"D118 InferenceX#970 prefix cache that nobody asked for", func(f *Facts) { f.CachedTokens = Known(17) }, Invalid, "prefix_cache", ""},
+		{"prefix cache within template and block", func(f *Facts) { f.CachedTokens = Known(16) }, Valid, "", ""},
+		{"concurrency", func(f *Facts) { f.InFlightMax = Known(7) }, Invalid, "concurrency_not_reached", ""},
+		{"concurrency with think time", func(f *Facts) { f.InFlightMax, f.ThinkTime = Known(7), true }, Valid, "", ""},
+		{"a cap in open loop need not be reached", func(f *Facts) { f.InFlightMax, f.Mode = Known(7), Open }, Valid, "", ""},
+		{"Little's law", func(f *Facts) { f.MeanTimeS = Known(0.47) }, Invalid, "little_law", ""},
+		{"Little's law, small", func(f *Facts) { f.MeanTimeS = Known(0.48) }, Valid, "", ""},
+
+		{"not converged", func(f *Facts) { f.Steady = false }, Inconclusive, "not_converged", ""},
+		{"D126 dynamo#5287 few completions a user", func(f *Facts) { f.Ended = 159 }, Inconclusive, "little_law", ""},
+		{"enough completions a user", func(f *Facts) { f.Ended = 160 }, Valid, "", ""},
+		{"too few requests", func(f *Facts) { f.Completed = 199 }, Inconclusive, "too_few_requests", ""},
+		{"too few for a percentile", func(f *Facts) { f.Need, f.Lacks = "ttft_p99", 459 }, Inconclusive, "too_few_requests", ""},
+		{"invalid outweighs inconclusive", func(f *Facts) { f.Steady, f.InFlightMax = false, Known(7) }, Invalid, "not_converged", ""},
+
+		{"E138 a buffered stream", func(f *Facts) { f.BurstyRatio = Known(0.6) }, Valid, "", "buffered_stream"},
+		{"A54 not streamed", func(f *Facts) { f.NotStreamed = 1 }, Valid, "", "not_streamed"},
+		{"estimated tokens", func(f *Facts) { f.EstimatedRatio = Known(0.1) }, Valid, "", "tokens_estimated"},
+		{"ITL unknown", func(f *Facts) { f.NoITLRatio = Known(1) }, Valid, "", "itl_unknown"},
+		{"A30 gpustack#4560 prompts longer than asked", func(f *Facts) { f.InputMismatch = Known(0.08) }, Valid, "", "input_length"},
+		{"C88 guidellm#589 timeouts", func(f *Facts) { f.Failed, f.Timeouts = 3, 3 }, Valid, "", "timeouts"},
+		{"censored", func(f *Facts) { f.Censored = 40 }, Valid, "", "censored"},
+		{"overflow", func(f *Facts) { f.Overflow = 1 }, Valid, "", "overflow"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := sound()
+			c.breaks(&f)
+			verdict, reasons, warnings := Judge(f)
+			if verdict != c.verdict {
+				t.Errorf("verdict %s for %+v, want %s", verdict, reasons, c.verdict)
+			}
+			if c.code == "" && len(reasons) > 0 || c.code != "" && !hasCode(reasons, c.code) {
+				t.Errorf("reasons %+v, want %q", reasons, c.code)
+			}
+			if c.warning == "" && len(warnings) > 0 || c.warning != "" && !hasCode(warnings, c.warning) {
+				t.Errorf("warnings %+v, want %q", warnings, c.warning)
+			}
+			for _, r := range append(reasons, warnings...) {
+				if r.Message == "" || strings.Contains(r.Message, "%!") || r.Code != "not_converged" && (!r.Value.OK() || !r.Limit.OK()) {
+					t.Errorf("a finding needs its message, value and limit: %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// closedLoop is a rung of users that each send again as they are answered.
+func closedLoop(users, rounds int64) []request {
+	var all []request
+	for i := range rounds {
+		for u := range users {
+			at := 100*i + u // staggered by a millisecond
+			all = append(all, request{intended: at, sent: at, first: at + 50, gap: 10, tokens: 6, end: at + 100})
+		}
+	}
+	return all
+}
+
+func TestRungVerdicts(t *testing.T) {
+	cfg := fixed(1000, 4000)
+	cfg.Concurrency, cfg.MinRequests = 4, 100
+	run := func(e Evidence, change func(i int, tl *Timeline) *Timeline) Rung {
+		r := NewRecorder(cfg)
+		for i, q := range closedLoop(4, 60) {
+			tl := q.timeline()
+			if change != nil {
+				tl = change(i, tl)
+			}
+			if tl != nil {
+				r.Add(tl)
+			}
+		}
+		r.Close(base + 6200*ms)
+		rung, _ := r.Result(e)
+		return rung
+	}
+	sound := run(Evidence{}, nil)
+	if sound.Verdict != Valid || len(sound.Warnings) != 0 {
+		t.Fatalf("a sound rung is %s: %+v, warnings %+v", sound.Verdict, sound.Reasons, sound.Warnings)
+	}
+	wantValue(t, "in flight", sound.InFlightMean, 4)
+	for _, c := range []struct {
+		name   string
+		e      Evidence
+		change func(i int, tl *Timeline) *Timeline
+		want   Verdict
+		code   string
+	}{
+		{"requests get lost", Evidence{}, func(i int, tl *Timeline) *Timeline {
+			if i%2 == 0 {
+				return nil
+			}
+			return tl
+		}, Invalid, "concurrency_not_reached"},
+		{"sent late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.Intended -= 9 * ms; return tl }, Invalid, "send_lag"},
+		{"held back by the cap is not late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.Due = tl.Intended; tl.Intended -= 9 * ms; return tl }, Valid, ""},
+		{"read late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.lags[0] = uint32(3 * ms); return tl }, Invalid, "receive_lag"},
+		{"usage that is wrong", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.tokens.seen, tl.tokens.told = 6, 12; return tl }, Invalid, "token_mismatch"},
+		{"cached prompts", Evidence{BlockSize: 4}, func(_ int, tl *Timeline) *Timeline { tl.Outcome.Usage.Cached = 5; return tl }, Invalid, "prefix_cache"},
+		{"cached prompts by telemetry", Evidence{BlockSize: 4, Telemetry: &Telemetry{PrefixCacheHitRatio: Known(0.5)}}, nil, Invalid, "prefix_cache"},
+		{"cached prompts that are wanted", Evidence{BlockSize: 4, ReuseWanted: true, Telemetry: &Telemetry{PrefixCacheHitRatio: Known(0.9)}}, nil, Valid, ""},
+		{"cached prompts, shared on purpose", Evidence{BlockSize: 4, SharedTokens: 1, Telemetry: &Telemetry{PrefixCacheHitRatio: Known(0.5)}}, nil, Valid, ""},
+		{"too few for p99.9", Evidence{Asked: []Asked{{"ttft", 0.999}}}, nil, Inconclusive, "too_few_requests"},
+		{"a server that fails half of the time", Evidence{}, func(i int, tl *Timeline) *Timeline {
+			if i%3 == 0 {
+				tl.class = backends.HTTP5xx
+			}
+			return tl
+		}, Valid, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rung := run(c.e, c.change)
+			if rung.Verdict != c.want || c.code != "" && !hasCode(rung.Reasons, c.code) {
+				t.Errorf("%s %+v, want %s for %q", rung.Verdict, rung.Reasons, c.want, c.code)
+			}
+		})
+	}
+}
+
+func TestBufferedRungHasNoITL(t *testing.T) {
+	r := NewRecorder(fixed(0, 4000))
+	for i := range int64(40) {
+		q := request{intended: 100 * i, sent: 100 * i, first: 100*i + 80, gap: 0, tokens: 32}
+		r.Add(q.timeline())
+	}
+	r.Close(base + 4100*ms)
+	rung, _ := r.Result(Evidence{})
+	if !hasCode(rung.Warnings, "buffered_stream") || rung.ITL.Mean.OK() || rung.ITL.Count != 40 || rung.Blocks[0].ITLMeanMS.OK() {
+		t.Errorf("ITL %+v, warnings %+v", rung.ITL, rung.Warnings)
+	}
+}
+
+func TestUnsentRequests(t *testing.T) {
+	cfg := fixed(0, 1000)
+	cfg.Mode = Open
+	run := func(cfg Config) Rung {
+		r := NewRecorder(cfg)
+		for i := range int64(90) {
+			r.Add(request{intended: i, sent: i, first: i + 5, gap: 1, tokens: 1}.timeline())
+		}
+		for i := range int64(10) {
+			tl := new(Timeline)
+			tl.Reset("r", base+(90+i)*ms, 1)
+			tl.Censored = true
+			tl.Finish(backends.Outcome{Class: backends.Cancelled, Usage: backends.NoUsage, End: base + 1000*ms})
+			r.Add(tl)
+		}
+		r.Close(base + 1000*ms)
+		rung, _ := r.Result(Evidence{Scheduled: 100})
+		return rung
+	}
+	if rung := run(cfg); !hasCode(rung.Reasons, "sent_ratio") || rung.Requests.Sent != 90 || rung.Requests.Censored != 10 {
+		t.Errorf("%+v %+v, want sent_ratio for 90 of 100", rung.Requests, rung.Reasons)
+	}
+	cfg.Concurrency = 4
+	if rung := run(cfg); hasCode(rung.Reasons, "sent_ratio") {
+		t.Errorf("%+v: they waited behind the cap that was asked for", rung.Reasons)
+	}
+}
+
+func TestPercentileName(t *testing.T) {
+	for a, want := range map[Asked]string{{"ttft", 0.99}: "ttft_p99", {"tps", 0.05}: "tps_p05", {"e2e", 0.999}: "e2e_p999", {"itl", 0.5}: "itl_p50"} {
+		if got := percentileName(a); got != want {
+			t.Errorf("%+v is %q, want %q", a, got, want)
+		}
+	}
+}
