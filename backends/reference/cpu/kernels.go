@@ -3,8 +3,9 @@ package cpu
 import "math"
 
 // The products and sums that take the time, in plain Go. mulF32, mulBF16 and
-// sumRows are the entries; where the processor has vector units the files
-// kernels_GOARCH.go put those under them.
+// sumRows are what is called; the files kernels_GOARCH.go put the processor's
+// vector unit under them where it has one. None checks bounds: callers slice
+// their arguments to the lengths that are read and written.
 
 // mulF32Go computes y[t*yStride+r] for r below rows and t below n: the dot
 // product of row r of w with vector t of x, all stride long.

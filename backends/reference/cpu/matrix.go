@@ -71,12 +71,11 @@ func (m *matrix) mul(y []float32, yStride int, x []float32, n, lo, hi int) {
 	if lo >= hi {
 		return
 	}
-	_ = x[n*m.stride-1]
-	_ = y[(n-1)*yStride+hi-1]
+	y, x = y[lo:(n-1)*yStride+hi], x[:n*m.stride]
 	if m.bf16 == nil {
-		mulF32(y[lo:], yStride, m.f32[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
+		mulF32(y, yStride, m.f32[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
 	} else {
-		mulBF16(y[lo:], yStride, m.bf16[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
+		mulBF16(y, yStride, m.bf16[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
 	}
 }
 
