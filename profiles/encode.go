@@ -192,8 +192,9 @@ type verbatim string
 // String returns the text.
 func (v verbatim) String() string { return string(v) }
 
-// plainText is what stands without quotes in a flow: words with inner blanks.
-var plainText = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./%+@=-]*((:|:/| )[A-Za-z0-9_./%+@=(-][A-Za-z0-9_./%+@=;()-]*)*$`)
+// plainText is what stands without quotes: words with single blanks between
+// them. Colons are left to quotes, as the parser may see a mapping in them.
+var plainText = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./%+@=-]*( [A-Za-z0-9_./%+@=(-][A-Za-z0-9_./%+@=;()-]*)*$`)
 
 // plainOrQuoted writes a string so that YAML reads the same string.
 func plainOrQuoted(s string) string {

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -57,15 +58,13 @@ func (c *checker) expand(p *Profile) []Combination {
 		var next []Combination
 		for _, cell := range cells {
 			for i, value := range values {
-				q, err := c.cell(cell.Profile, key, value)
-				if err != nil {
-					c.errs = append(c.errs, Error{Field: fmt.Sprintf("%s[%d]", field, i), Message: err.Message, Hint: err.Hint})
+				q := clone(cell.Profile)
+				if faults := q.set(matrixPath(key), value); len(faults) > 0 {
+					c.errs = append(c.errs, Error{Field: fmt.Sprintf("%s[%d]", field, i), Message: faults[0].Message, Hint: faults[0].Hint})
 					continue
 				}
 				made := Combination{Label: strings.TrimPrefix(cell.Label+","+labelText(key)+"="+labelText(value), ","), Values: map[string]string{key: value}, Profile: q}
-				for k, v := range cell.Values {
-					made.Values[k] = v
-				}
+				maps.Copy(made.Values, cell.Values)
 				next = append(next, made)
 			}
 			if len(c.errs) > 0 {
@@ -81,15 +80,6 @@ func (c *checker) expand(p *Profile) []Combination {
 		}
 	}
 	return cells
-}
-
-// cell sets one value in a copy of p.
-func (c *checker) cell(p *Profile, key, value string) (*Profile, *Error) {
-	q := clone(p)
-	if err := q.Set(matrixPath(key), value); err != nil {
-		return nil, &err.(Errors)[0]
-	}
-	return q, nil
 }
 
 // matrixPath resolves a key: a dotted path, or the short name of a field of

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -348,7 +349,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse(strings.NewReader(string(text)), "fuzz.yaml")
 		if err != nil {
-			if faults, ok := err.(Errors); !ok || len(faults) == 0 {
+			if faults, ok := errors.AsType[Errors](err); !ok || len(faults) == 0 {
 				t.Fatalf("no faults in %v", err)
 			}
 			return

@@ -16,7 +16,9 @@ import (
 // may omit their brackets. Setting a mode of load replaces the other modes.
 // Faults between several fields are left to Validate, so that they can be set
 // one after another.
-func (p *Profile) Set(path, value string) error {
+func (p *Profile) Set(path, value string) error { return p.set(path, value).or() }
+
+func (p *Profile) set(path, value string) Errors {
 	next := clone(p)
 	d := decoder{pos: map[string]position{}, partial: true}
 	v, ok := d.resolve(reflect.ValueOf(next).Elem(), path)
@@ -72,8 +74,8 @@ func (d *decoder) resolve(v reflect.Value, path string) (slot, bool) {
 			}
 			v = v.Elem()
 		}
-		if rest == "" {
-			return slot{v, func() {}}, path != ""
+		if rest == "" && path != "" {
+			return slot{v, func() {}}, true
 		}
 		if v.Kind() == reflect.Map {
 			if secretName.MatchString(rest) {

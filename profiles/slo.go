@@ -93,9 +93,19 @@ func sloNames() []string {
 // name>=value, joined by commas. It reports every fault, as Errors, and returns
 // the limits by name.
 func ParseSLOs(list string) ([]SLO, error) {
+	slos, errs := splitLimits(list)
+	limits, more := slos.limits()
+	if errs = append(errs, more...); len(errs) > 0 {
+		return nil, errs
+	}
+	return limits, nil
+}
+
+// splitLimits takes a list of limits apart without looking at their values.
+func splitLimits(list string) (SLOs, Errors) {
 	var errs Errors
 	slos := SLOs{}
-	for _, item := range strings.Split(list, ",") {
+	for item := range strings.SplitSeq(list, ",") {
 		item = strings.TrimSpace(item)
 		name, value, ok := cutLimit(item)
 		if !ok {
@@ -108,14 +118,7 @@ func ParseSLOs(list string) ([]SLO, error) {
 		}
 		slos[name] = value
 	}
-	limits, err := slos.List()
-	if more, ok := err.(Errors); ok {
-		errs = append(errs, more...)
-	}
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	return limits, nil
+	return slos, errs
 }
 
 // cutLimit splits name<=value; of "=" nothing is kept before the value.
@@ -130,19 +133,22 @@ func cutLimit(item string) (name, value string, ok bool) {
 
 // List returns the limits in order of their names, or Errors.
 func (s SLOs) List() ([]SLO, error) {
+	limits, errs := s.limits()
+	return limits, errs.or()
+}
+
+func (s SLOs) limits() ([]SLO, Errors) {
 	var errs Errors
 	var limits []SLO
-	for name, text := range s {
-		limit, err := parseLimit(name, text)
+	for _, name := range sortedKeys(s) {
+		limit, err := parseLimit(name, s[name])
 		if err != nil {
 			errs = append(errs, *err)
 			continue
 		}
 		limits = append(limits, limit)
 	}
-	slices.SortFunc(limits, func(a, b SLO) int { return strings.Compare(a.Name(), b.Name()) })
-	slices.SortFunc(errs, func(a, b Error) int { return strings.Compare(a.Field, b.Field) })
-	return limits, errs.or()
+	return limits, errs
 }
 
 // parseLimit reads one limit; the text may start with "<=" or ">=".
@@ -238,17 +244,11 @@ func limitNumber(text string) (float64, bool) {
 // decodeNode reads a mapping of names to limits, or the form of the flag.
 func (s *SLOs) decodeNode(d *decoder, n ast.Node, path string) {
 	if text, ok := n.(*ast.StringNode); ok {
-		*s = SLOs{}
-		if _, err := ParseSLOs(text.Value); err != nil {
-			for _, e := range err.(Errors) {
-				d.fail(n, e.Field, e.Hint, "%s", e.Message)
-			}
-			return
+		slos, errs := splitLimits(text.Value)
+		for _, e := range errs {
+			d.fail(n, e.Field, e.Hint, "%s", e.Message)
 		}
-		for _, item := range strings.Split(text.Value, ",") {
-			name, value, _ := cutLimit(strings.TrimSpace(item))
-			(*s)[name] = value
-		}
+		*s = slos
 		return
 	}
 	entries := map[string]string{}

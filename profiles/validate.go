@@ -98,9 +98,8 @@ func (p *Profile) check() Errors {
 	c.workload(p)
 	c.load(&p.Load)
 	c.stage(&p.Stage)
-	if _, err := p.SLO.List(); err != nil {
-		c.errs = append(c.errs, err.(Errors)...)
-	}
+	_, limits := p.SLO.limits()
+	c.errs = append(c.errs, limits...)
 	c.cost(p.Cost)
 	c.target(p.Target)
 	c.matrix(p)
@@ -345,7 +344,7 @@ func (c *checker) address(field, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		c.fail(field, "write http://host:port or https://host", "is no http URL")
+		c.fail(field, "write http://host:port or https://host, quoted where it stands in brackets", "is no http URL")
 	case u.User != nil:
 		c.fail(field, "remove user and password; name the environment variable of the key in target.api_key_env", "carries credentials")
 	}
