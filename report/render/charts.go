@@ -20,6 +20,7 @@ type chart struct {
 	Y      axis     `json:"y"`
 	Series []series `json:"series"`
 	Bands  []band   `json:"bands"`
+	Named  bool     `json:"named"` // each point bears its load
 	Limits []limit  `json:"limits"`
 }
 
@@ -39,6 +40,7 @@ type series struct {
 	X     []float64 `json:"x"`
 	Y     []float64 `json:"y"`
 	Names []string  `json:"names"` // of the points
+	Doubt []bool    `json:"doubt"` // the point's rung is not valid
 }
 
 // band is a stretch of the x axis, with a line at At when it is not null.
@@ -68,7 +70,7 @@ type valueOf func(*record.Rung) record.Value
 
 // rungSeries takes a point of each rung of which both figures are known.
 func rungSeries(n named, label string, color int, x, y valueOf) series {
-	s := series{Label: label, Kind: "rungs", Color: color, X: []float64{}, Y: []float64{}, Names: []string{}}
+	s := series{Label: label, Kind: "rungs", Color: color, X: []float64{}, Y: []float64{}, Names: []string{}, Doubt: []bool{}}
 	for i := range n.Result.Rungs {
 		g := &n.Result.Rungs[i]
 		xv, xok := x(g).Float()
@@ -81,6 +83,7 @@ func rungSeries(n named, label string, color int, x, y valueOf) series {
 			name += " (" + string(g.Verdict) + ")"
 		}
 		s.X, s.Y, s.Names = append(s.X, xv), append(s.Y, yv), append(s.Names, name)
+		s.Doubt = append(s.Doubt, g.Verdict != record.Valid)
 	}
 	return s
 }
@@ -114,6 +117,11 @@ func overview(all []named) []chart {
 	charts = append(charts, latencyCharts(all)...)
 	charts = append(charts, tradeOff(all, true), tradeOff(all, false))
 	charts = append(charts, lagChart(all), cpuChart(all))
+	for i := range charts {
+		if charts[i].X.Label == inFlightLabel {
+			charts[i].X.Log = charts[0].X.Log
+		}
+	}
 	return slices.DeleteFunc(charts, func(c chart) bool {
 		return !slices.ContainsFunc(c.Series, func(s series) bool { return len(s.X) > 0 })
 	})
@@ -122,7 +130,7 @@ func overview(all []named) []chart {
 func throughputChart(all []named) chart {
 	of, unit, law := throughputUnit(all)
 	c := chart{ID: "throughput", Title: "Throughput against load", Y: axis{Label: unit},
-		X:    axis{Label: "requests in flight, mean"},
+		X:    axis{Label: inFlightLabel},
 		Note: "The knee is where more requests in flight stop adding throughput; the band is its 95 % interval, the thin line the fitted law."}
 	for _, n := range all {
 		s := rungSeries(n, n.name, n.color, inFlightOf, of)
@@ -133,6 +141,9 @@ func throughputChart(all []named) chart {
 			c.Series = append(c.Series, line)
 		}
 		c.Bands = append(c.Bands, kneeBand(n, k.InFlight, k.InFlightCI95)...)
+		if x, ok := n.Result.OperatingPoint.InFlightMean.Float(); ok && len(all) == 1 {
+			c.Bands = append(c.Bands, band{Label: "operating point", Color: operatingColor, From: x, To: x, At: &x})
+		}
 	}
 	c.X.Log = wideRange(c.Series)
 	return c
@@ -159,8 +170,13 @@ func rateChart(all []named) (chart, bool) {
 	return c, true
 }
 
+const inFlightLabel = "requests in flight, mean"
+
 // gridColor is the palette's neutral colour; limitColor its warning colour.
 const gridColor, limitColor = 7, 8
+
+// operatingColor is the colour of the operating point.
+const operatingColor = 2
 
 // kneeBand marks a knee and its interval.
 func kneeBand(n named, at record.Value, ci *[2]record.Value) []band {
@@ -214,7 +230,7 @@ func wideRange(all []series) bool {
 // and p99 of one result, p95 of several.
 func latencyCharts(all []named) []chart {
 	rate := !slices.ContainsFunc(all, func(n named) bool { return !open(n.Result) })
-	x, label := valueOf(inFlightOf), "requests in flight, mean"
+	x, label := valueOf(inFlightOf), inFlightLabel
 	ttft, e2e, from := "ttft", "e2e", ""
 	if rate {
 		x, label = func(g *record.Rung) record.Value { return g.RatePerS }, "offered req/s"
@@ -298,7 +314,7 @@ func limitsOf(n named, metric string) []limit {
 // the p95 of the whole answer.
 func tradeOff(all []named, speed bool) chart {
 	of, unit, _ := throughputUnit(all)
-	c := chart{ID: "tradeoff-e2e", Title: "Throughput against waiting", X: axis{Label: "E2E p95, ms"}, Y: axis{Label: unit + " an accelerator"},
+	c := chart{ID: "tradeoff-e2e", Named: true, Title: "Throughput against waiting", X: axis{Label: "E2E p95, ms"}, Y: axis{Label: unit + " an accelerator"},
 		Note: "Up and to the left is better."}
 	x := func(g *record.Rung) record.Value { return e2eHeadline(g).P95 }
 	if speed {
@@ -333,7 +349,7 @@ func e2eHeadline(g *record.Rung) *record.Dist {
 
 // lagChart shows whether the client kept up.
 func lagChart(all []named) chart {
-	c := chart{ID: "client-lag", Title: "Client: lags, p99", X: axis{Label: "requests in flight, mean"}, Y: axis{Label: "ms"},
+	c := chart{ID: "client-lag", Title: "Client: lags, p99", X: axis{Label: inFlightLabel}, Y: axis{Label: "ms"},
 		Note: "Send lag is how late a request left, receive lag how late a read came back. Both belong far below the latencies measured."}
 	for i, n := range all {
 		send, receive := n.color, (n.color+1)%palette
@@ -348,16 +364,14 @@ func lagChart(all []named) chart {
 			rungSeries(n, prefix+"send lag", send, inFlightOf, func(g *record.Rung) record.Value { return g.SendLag.P99 }),
 			rungSeries(n, prefix+"receive lag", receive, inFlightOf, func(g *record.Rung) record.Value { return g.ReceiveLag.P99 }))
 	}
-	c.X.Log = wideRange(c.Series)
 	return c
 }
 
 func cpuChart(all []named) chart {
-	c := chart{ID: "client-cpu", Title: "Client: processor use", X: axis{Label: "requests in flight, mean"}, Y: axis{Label: "% of all cores"}}
+	c := chart{ID: "client-cpu", Title: "Client: processor use", X: axis{Label: inFlightLabel}, Y: axis{Label: "% of all cores"}}
 	for _, n := range all {
 		c.Series = append(c.Series, rungSeries(n, n.name, n.color, inFlightOf, func(g *record.Rung) record.Value { return g.Client.CPURatio.Scale(100) }))
 	}
-	c.X.Log = wideRange(c.Series)
 	return c
 }
 

@@ -299,9 +299,13 @@ func pointCard(name string, r *bundle.Result, p *bundle.Point) card {
 		c.Lines = append(c.Lines, cardLine{"", "at load " + loadOf(g)})
 	}
 	for _, f := range pointFigures(p) {
-		text := strings.TrimSpace(strings.ReplaceAll(f.format, "%s", ""))
-		if f.value.OK() && text != "output tok/s" {
-			c.Lines = append(c.Lines, cardLine{fmt.Sprintf(strings.TrimSpace(f.format), brief(f.value)), ""})
+		before, after, _ := strings.Cut(f.format, "%s")
+		switch {
+		case !f.value.OK() || after == " "+c.Unit:
+		case before == "":
+			c.Lines = append(c.Lines, cardLine{brief(f.value), after})
+		default:
+			c.Lines = append(c.Lines, cardLine{brief(f.value) + after, before})
 		}
 	}
 	if p.Binding != "" {

@@ -55,55 +55,79 @@
     return cols;
   };
 
-  // background draws bands and limits below the series.
-  const background = (chart) => (u) => {
+  // clipped runs f on the canvas, inside the plot's area.
+  const clipped = (u, f) => {
     const c = u.ctx, b = u.bbox;
     c.save();
     c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
-    c.font = 11 * devicePixelRatio + "px system-ui, sans-serif";
-    chart.bands.forEach((k, i) => {
+    f(c, b, devicePixelRatio);
+    c.restore();
+  };
+  const line = (c, x1, y1, x2, y2) => { c.beginPath(); c.moveTo(x1, y1); c.lineTo(x2, y2); c.stroke(); };
+
+  // background draws bands and limits below the series.
+  const background = (chart) => (u) => clipped(u, (c, b, px) => {
+    for (const k of chart.bands) {
       const from = u.valToPos(k.from, "x", true), to = u.valToPos(k.to, "x", true);
       c.fillStyle = color(k.color); c.globalAlpha = 0.13;
       c.fillRect(from, b.top, Math.max(to - from, 0), b.height);
       c.globalAlpha = 1;
-      const at = k.at == null ? from : u.valToPos(k.at, "x", true);
-      if (k.at != null) {
-        c.strokeStyle = color(k.color); c.lineWidth = 1.5 * devicePixelRatio; c.setLineDash([6, 4]);
-        c.beginPath(); c.moveTo(at, b.top); c.lineTo(at, b.top + b.height); c.stroke();
-      }
-      c.fillStyle = css("--soft");
-      const w = c.measureText(k.label).width, pad = 5 * devicePixelRatio;
-      const right = at + pad + w < b.left + b.width;
-      c.textAlign = right ? "left" : "right";
-      c.fillText(k.label, right ? Math.max(at, b.left) + pad : at - pad, b.top + (13 + 13 * i) * devicePixelRatio);
-    });
-    c.setLineDash([3, 3]);
+      if (k.at == null) continue;
+      const at = u.valToPos(k.at, "x", true);
+      c.strokeStyle = color(k.color); c.lineWidth = 1.5 * px; c.setLineDash([6 * px, 4 * px]);
+      line(c, at, b.top, at, b.top + b.height);
+    }
+    c.setLineDash([3 * px, 3 * px]); c.strokeStyle = color(8); c.lineWidth = px;
     for (const l of chart.limits) {
       const y = u.valToPos(l.y, "y", true);
-      c.strokeStyle = color(8); c.lineWidth = devicePixelRatio;
-      c.beginPath(); c.moveTo(b.left, y); c.lineTo(b.left + b.width, y); c.stroke();
-      c.fillStyle = color(8); c.textAlign = "right";
-      c.fillText(l.label, b.left + b.width - 4, y - 4);
+      line(c, b.left, y, b.left + b.width, y);
     }
-    c.restore();
-  };
+  });
 
-  // ladder joins the points of a rung series in the order of its ladder.
-  const ladder = (chart) => (u, si) => {
-    const s = chart.series[si - 1];
-    if (!s || s.kind !== "rungs" || s.x.length < 2) return;
-    const c = u.ctx, b = u.bbox;
-    c.save();
-    c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
-    c.strokeStyle = color(s.color); c.lineWidth = 2 * devicePixelRatio; c.lineJoin = "round";
-    c.beginPath();
-    s.x.forEach((x, i) => {
-      const px = u.valToPos(x, "x", true), py = u.valToPos(s.y[i], "y", true);
-      if (i) c.lineTo(px, py); else c.moveTo(px, py);
+  // labels writes the names of bands and limits above the series.
+  const labels = (chart) => (u) => clipped(u, (c, b, px) => {
+    c.font = 11 * px + "px system-ui, sans-serif"; c.textBaseline = "middle"; c.textAlign = "left";
+    const text = (s, x, y, ink) => {
+      const w = c.measureText(s).width;
+      c.fillStyle = css("--card"); c.globalAlpha = 0.85;
+      c.fillRect(x - 3 * px, y - 7 * px, w + 6 * px, 14 * px);
+      c.globalAlpha = 1; c.fillStyle = ink;
+      c.fillText(s, x, y);
+    };
+    chart.bands.forEach((k, i) => {
+      const at = u.valToPos(k.at == null ? k.from : k.at, "x", true), w = c.measureText(k.label).width;
+      const x = at + 8 * px + w < b.left + b.width ? Math.max(at, b.left) + 8 * px : at - 8 * px - w;
+      text(k.label, x, b.top + (10 + 15 * i) * px, css("--soft"));
     });
+    for (const l of chart.limits) {
+      const w = c.measureText(l.label).width;
+      text(l.label, b.left + b.width - w - 6 * px, u.valToPos(l.y, "y", true) - 9 * px, color(8));
+    }
+  });
+
+  // ladder joins the points of a rung series in the order of its ladder; a
+  // rung that is not valid is hollow.
+  const ladder = (chart) => (u, si) => clipped(u, (c, b, px) => {
+    const s = chart.series[si - 1];
+    if (!s || s.kind !== "rungs") return;
+    const at = s.x.map((x, i) => [u.valToPos(x, "x", true), u.valToPos(s.y[i], "y", true)]);
+    c.strokeStyle = color(s.color); c.lineWidth = 2 * px; c.lineJoin = "round";
+    if (s.dash) c.setLineDash([5 * px, 4 * px]);
+    c.beginPath();
+    at.forEach(([x, y], i) => (i ? c.lineTo(x, y) : c.moveTo(x, y)));
     c.stroke();
-    c.restore();
-  };
+    c.setLineDash([]);
+    at.forEach(([x, y], i) => {
+      c.beginPath(); c.arc(x, y, 4.5 * px, 0, 2 * Math.PI);
+      c.fillStyle = s.doubt[i] ? css("--card") : color(s.color);
+      c.fill();
+      c.strokeStyle = s.doubt[i] ? color(s.color) : css("--card"); c.lineWidth = 1.5 * px;
+      c.stroke();
+    });
+    if (!chart.named) return;
+    c.font = 11 * px + "px system-ui, sans-serif"; c.fillStyle = css("--soft"); c.textAlign = "left";
+    at.forEach(([x, y], i) => c.fillText(s.names[i].replace("load ", ""), x + 7 * px, y - 7 * px));
+  });
 
   // drawn counts the rung points that lie inside the plot.
   const drawn = (chart, u) => {
@@ -125,7 +149,7 @@
     const ymax = Math.max(yhi, ...chart.limits.filter((l) => l.y < 3 * yhi).map((l) => l.y));
     const over = chart.kind === "time";
     const xr = chart.x.log ? [xlo / 1.25, xhi * 1.25] : over ? [0, xhi] : [Math.min(0, xlo), xhi * 1.04 || 1];
-    const yr = chart.y.log ? [ylo / 1.5, ymax * 1.5] : [Math.min(0, ylo), ymax * 1.08 || 1];
+    const yr = chart.y.log ? [ylo / 1.5, ymax * 1.5] : [Math.min(0, ylo), ymax * (chart.bands.length ? 1.18 : 1.08) || 1];
     const stroke = () => css("--soft"), grid = { stroke: () => css("--grid"), width: 1 };
     const font = "12px system-ui, sans-serif";
     const axis = (a, log, steps, base, size) => ({
@@ -145,10 +169,9 @@
       series: [{}].concat(chart.series.map((s) => ({
         label: s.label, stroke: () => color(s.color), width: s.dash ? 1.25 : 2, dash: s.dash ? [5, 4] : undefined,
         spanGaps: true, paths: paths[s.kind],
-        points: { show: s.kind !== "line", size: s.kind === "dots" ? 4 : 8, width: s.kind === "dots" ? 0 : 1.5,
-          fill: () => color(s.color), stroke: () => (s.kind === "dots" ? color(s.color) : css("--card")) },
+        points: { show: s.kind === "dots", size: 5, width: 0, fill: () => color(s.color), stroke: () => color(s.color) },
       }))),
-      hooks: { drawClear: [background(chart)], drawSeries: [ladder(chart)], draw: [(u) => { figure.dataset.points = drawn(chart, u); }] },
+      hooks: { drawAxes: [background(chart)], drawSeries: [ladder(chart)], draw: [labels(chart), (u) => { figure.dataset.points = drawn(chart, u); }] },
     };
   };
 
