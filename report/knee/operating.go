@@ -60,9 +60,14 @@ type Economics struct {
 	InputPriceRatio float64
 }
 
+// sameThroughput is the ratio within which two throughputs are one: of equal
+// ones the lower load is better, as nothing but waiting is added above it.
+const sameThroughput = 1.01
+
 // OperatingPoint is the load of the highest throughput at which every limit
-// surely holds: on valid rungs only, each limit with its confidence bound.
-// Binding is what stops the next load above it.
+// surely holds: on valid rungs only, each limit with its confidence bound; of
+// throughputs within 1 % the one at the lowest load. Binding is what stops the
+// next load above it.
 func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Operating {
 	if len(slos) == 0 {
 		return Operating{Status: PointNoSLO, Rungs: []int{}}
@@ -77,7 +82,7 @@ func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Opera
 			best.bind(broken)
 			continue
 		}
-		if p := pointOf(load, e); best.Status == PointNone || throughput(p) > throughput(best) {
+		if p := pointOf(load, e); best.Status == PointNone || throughput(p) > sameThroughput*throughput(best) {
 			best = p
 		} else {
 			best.bind("throughput no longer grows")

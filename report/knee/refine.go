@@ -2,6 +2,7 @@ package knee
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
@@ -27,9 +28,11 @@ type Budget struct {
 }
 
 const (
-	tight    = 1.05 // a bracket within this ratio is not refined further
-	stride   = 16   // first steps of a search that has no upper end yet
-	sureRuns = 3    // measurements of one load that settle a contradiction
+	tight      = 1.05 // a bracket within this ratio is not refined further
+	nearlySame = 1.02 // more throughput than this is worth a rung
+	wider      = 1.25 // a step that shows whether throughput still grows
+	stride     = 16   // first steps of a search that has no upper end yet
+	sureRuns   = 3    // measurements of one load that settle a contradiction
 )
 
 // Refine places the next rung: first between the highest load that keeps every
@@ -61,8 +64,12 @@ func Refine(done []record.Rung, slos []profiles.SLO, b Budget) (next Load, ok bo
 // trial is one load with its repeats.
 type trial struct {
 	at    float64 // concurrency or rate asked for
+	x     float64 // requests/s
 	rungs []record.Rung
 	pass  bool
+	// low says that it fails for too little throughput alone, which more load
+	// can mend.
+	low bool
 }
 
 type search struct {
@@ -87,7 +94,8 @@ func newSearch(done []record.Rung, slos []profiles.SLO, b Budget) *search {
 			t.at = load[0].RatePerS.Or(0)
 		}
 		if t.at > 0 {
-			t.pass = s.keeps(load)
+			t.x = requestsPerS(load)
+			t.pass, t.low = s.keeps(load)
 			s.trials = append(s.trials, t)
 			s.done = append(s.done, load...)
 		}
@@ -95,15 +103,53 @@ func newSearch(done []record.Rung, slos []profiles.SLO, b Budget) *search {
 	return s
 }
 
-// keeps says whether most repeats keep every limit, each by its own bound.
-func (s *search) keeps(load []record.Rung) bool {
+// requestsPerS is the throughput of a load in requests, counted in tokens where
+// they are known: a short rung cuts few tokens at its ends, but whole requests.
+func requestsPerS(load []record.Rung) float64 {
+	x := average(load, func(r record.Rung) record.Value { return r.RequestThroughputPerS }).Or(0)
+	tokens := average(load, func(r record.Rung) record.Value { return r.OutputTokenThroughputPerS }).Or(0)
+	length := average(load, func(r record.Rung) record.Value { return r.OutputTokens.Mean }).Or(0)
+	if tokens > 0 && length > 0 {
+		return tokens / length
+	}
+	return x
+}
+
+// keeps says whether most repeats keep every limit, each by its own bound, and
+// whether all that is broken is a demand for throughput.
+func (s *search) keeps(load []record.Rung) (pass, low bool) {
 	kept := 0
+	low = true
 	for _, r := range load {
-		if firstBroken([]record.Rung{r}, s.slos) == "" {
+		broken := false
+		for _, limit := range s.slos {
+			if !likely(r, limit) {
+				broken = true
+				low = low && demandsThroughput(limit)
+			}
+		}
+		if !broken {
 			kept++
 		}
 	}
-	return 2*kept > len(load)
+	pass = 2*kept > len(load)
+	return pass, low && !pass
+}
+
+// likely says whether one rung keeps a limit for all that a search needs to
+// know: where samples are too few for a percentile, by the worst of them.
+func likely(r record.Rung, limit profiles.SLO) bool {
+	one := []record.Rung{r}
+	if read := slo.Read(one, limit.Metric, limit.Stat); read.State != slo.FewSamples {
+		return read.Surely(limit)
+	}
+	worst := slo.Worst(r, limit)
+	v, ok := worst.Float()
+	return ok && slo.Holds(limit, v)
+}
+
+func demandsThroughput(s profiles.SLO) bool {
+	return s.Metric == "goodput" || s.Metric == "request_throughput" || s.Metric == "output_token_throughput"
 }
 
 // load makes a rung of a position on the axis.
@@ -139,7 +185,8 @@ func (s *search) measured(at float64) bool {
 	return false
 }
 
-// boundary places a rung at the edge of what the limits allow.
+// boundary places a rung at the edge of what the limits allow and throughput
+// rewards.
 func (s *search) boundary() (float64, bool) {
 	if len(s.trials) == 0 {
 		return 1, true
@@ -147,47 +194,79 @@ func (s *search) boundary() (float64, bool) {
 	if at, odd := s.contradiction(); odd {
 		return at, true
 	}
-	pass, fail := s.bracket()
+	best := s.best()
+	above := best + 1
+	top := s.trials[len(s.trials)-1]
 	switch {
-	case pass < 0:
-		if first := s.snap(s.trials[0].at / stride); !s.measured(first) && first < s.trials[0].at {
-			return first, true
+	case above == len(s.trials), best < 0 && top.low:
+		next := s.snap(top.at * stride)
+		return next, next > top.at*tight
+	case best < 0:
+		next := s.snap(s.trials[0].at / stride)
+		return next, !s.measured(next)
+	}
+	if at, ok := s.above(best, above); ok {
+		return at, true
+	}
+	return s.below(best)
+}
+
+// best is the operating point so far: the lowest passing load whose throughput
+// is within reach of the highest; -1 where no load passes.
+func (s *search) best() int {
+	most := 0.0
+	for _, t := range s.trials {
+		if t.pass {
+			most = max(most, t.x)
 		}
-		return 0, false
-	case fail < 0:
-		top := s.trials[len(s.trials)-1].at
-		if next := s.snap(top * stride); next > top*tight {
-			return next, true
+	}
+	for i, t := range s.trials {
+		if t.pass && t.x*nearlySame >= most {
+			return i
 		}
+	}
+	return -1
+}
+
+// above closes in between the best load and the next one, which breaks a limit
+// or brings no more. That there is no more above takes two rungs to believe.
+func (s *search) above(best, next int) (float64, bool) {
+	lo, hi := s.trials[best], s.trials[next]
+	adjacent := s.closed(lo.at, hi.at)
+	if !adjacent && hi.x > lo.x*nearlySame {
+		return s.between(lo, hi), true
+	}
+	witnesses := 0
+	for _, t := range s.trials[next:] {
+		witnesses += len(t.rungs)
+	}
+	if witnesses >= 2 && (len(hi.rungs) >= sureRuns || !s.doubtful(next)) {
 		return 0, false
 	}
-	lo, hi := s.trials[pass].at, s.trials[fail].at
-	if s.closed(lo, hi) {
+	if adjacent {
+		return hi.at, true
+	}
+	return s.inside(lo.at*wider, lo.at, hi.at), true
+}
+
+// below looks for a lower load of the same throughput, where the law says that
+// growth ended before.
+func (s *search) below(best int) (float64, bool) {
+	law, ok := s.law()
+	if best == 0 || !ok || s.mode == record.Open {
 		return 0, false
 	}
-	return s.between(pass, fail), true
+	lo, hi := s.trials[best-1].at, s.trials[best].at
+	if s.closed(lo, hi) || law.kink >= hi/tight || law.kink <= lo {
+		return 0, false
+	}
+	at := s.inside(law.kink+0.5, lo, hi)
+	return at, !s.measured(at)
 }
 
 // closed says that nothing worth measuring lies between two loads.
 func (s *search) closed(lo, hi float64) bool {
 	return hi/lo <= tight || s.mode == record.Closed && hi-lo < 1.5
-}
-
-// bracket returns the index of the highest passing load with no failing one
-// below it, and of the failing one above; -1 where there is none. Speeds that
-// must be at least so much may fail at the bottom: leading failures count only
-// when nothing passes above them.
-func (s *search) bracket() (pass, fail int) {
-	pass, fail = -1, -1
-	for i, t := range s.trials {
-		if t.pass {
-			pass = i
-		}
-	}
-	if pass+1 < len(s.trials) {
-		fail = pass + 1
-	}
-	return pass, fail
 }
 
 // contradiction finds a load that fails below one that passes, or the passing
@@ -200,7 +279,7 @@ func (s *search) contradiction() (float64, bool) {
 			seenPass = true
 			continue
 		}
-		if !seenPass {
+		if !seenPass || t.low {
 			continue
 		}
 		above := s.trials[i+1]
@@ -214,9 +293,20 @@ func (s *search) contradiction() (float64, bool) {
 	return 0, false
 }
 
+// doubtful says that a failing load is the only sign of a limit there and that
+// its throughput is more than 10 % off what the other loads foretell: something
+// else may have disturbed it.
+func (s *search) doubtful(fail int) bool {
+	rest := *s
+	rest.trials = slices.Delete(slices.Clone(s.trials), fail, fail+1)
+	law, ok := rest.law()
+	t := s.trials[fail]
+	return ok && t.x > 0 && math.Abs(math.Log(t.x)-law.log(t.at)) > 0.1
+}
+
 // between picks the load to try inside a bracket.
-func (s *search) between(pass, fail int) float64 {
-	lo, hi := s.trials[pass].at, s.trials[fail].at
+func (s *search) between(pass, fail trial) float64 {
+	lo, hi := pass.at, fail.at
 	middle := s.inside(math.Sqrt(lo*hi), lo, hi)
 	refined := 0
 	for _, r := range s.done {
@@ -227,9 +317,12 @@ func (s *search) between(pass, fail int) float64 {
 	if refined%3 == 2 && hi/lo > 1.2 {
 		return middle
 	}
-	at, ok := s.predict(s.trials[pass], s.trials[fail])
+	at, ok := s.predict(pass, fail)
 	if !ok {
 		return middle
+	}
+	if law, known := s.law(); known && lo < law.kink && law.kink < at {
+		at = law.kink // more load than that brings no more, whatever the limits allow
 	}
 	// Just above a load that is known to pass and below one that is known to
 	// fail the bracket closes in one step if the prediction is right.
@@ -241,7 +334,7 @@ func (s *search) inside(at, lo, hi float64) float64 {
 	if s.mode == record.Open {
 		return min(max(s.snap(at), lo*1.01), hi/1.01)
 	}
-	return min(max(math.Floor(at+1e-9), lo+1), hi-1)
+	return min(max(math.Floor(at+0.25), lo+1), hi-1)
 }
 
 // predict says at which load the limits stop to hold, by the law fitted so far
@@ -277,9 +370,8 @@ type axis struct {
 func (s *search) law() (axis, bool) {
 	var samples []sample
 	for _, t := range s.trials {
-		x := average(t.rungs, func(r record.Rung) record.Value { return r.RequestThroughputPerS })
-		if v := x.Or(0); v > 0 {
-			samples = append(samples, newSample(t.at, math.Log(v), float64(len(t.rungs))))
+		if t.x > 0 {
+			samples = append(samples, newSample(t.at, math.Log(t.x), float64(len(t.rungs))))
 		}
 	}
 	switch {
@@ -309,8 +401,7 @@ func (a axis) meets(limit profiles.SLO, lo, u, hi, v float64) (float64, bool) {
 	}
 	switch limit.Metric {
 	case "ttft", "ttfo":
-		rate := a.cap()
-		return max(a.kink, lo) + max(limit.Value-u, 0)/1000*rate, true
+		return a.kink + max(limit.Value-u, 0)/1000*a.cap(), true
 	case "e2e":
 		// By Little's law E2E is N/X: on the cap it is a line through 0.
 		onCap := hi * limit.Value / v

@@ -87,6 +87,19 @@ func (r Reading) Surely(s profiles.SLO) bool {
 	return Holds(s, r.Hi.Or(v))
 }
 
+// Worst is the worst single sample of the metric that a limit speaks of, the
+// highest or the lowest.
+func Worst(r record.Rung, s profiles.SLO) record.Value {
+	d, ok := distribution(&r, s.Metric)
+	switch {
+	case !ok:
+		return record.Value{}
+	case s.AtLeast:
+		return d.Min
+	}
+	return d.Max
+}
+
 // need is the number of samples a percentile takes with none over: the bound
 // of MLPerf's early stopping at 99 % confidence.
 func need(stat string) int64 {

@@ -1,0 +1,149 @@
+package knee
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/stat"
+)
+
+// window is the measured time of every simulated rung, in seconds.
+const window = 3.0
+
+func limits(t *testing.T, list string) []profiles.SLO {
+	t.Helper()
+	slos, err := profiles.ParseSLOs(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slos
+}
+
+// refineFully runs a search from nothing until the boundary is tight, and
+// returns its rungs.
+func refineFully(s server, slos []profiles.SLO, measure func(users, n int) record.Rung) []record.Rung {
+	var done []record.Rung
+	for range 30 {
+		next, ok := Refine(done, slos, Budget{Rungs: 1})
+		if !ok || next.Why != "slo" {
+			break
+		}
+		r := measure(next.Concurrency, len(done))
+		r.Index, r.Refined = len(done), true
+		done = append(done, r)
+	}
+	return done
+}
+
+// ladderFor is the smallest ladder of powers of two with 1, 3, 7, ... midpoints
+// an octave, run upwards to the first load that breaks a limit or brings no
+// more, whose operating point is within 5 % of want.
+func ladderFor(s server, slos []profiles.SLO, want float64) (rungs []record.Rung) {
+	for parts := 2; parts <= 64; parts *= 2 {
+		rungs = nil
+		for _, users := range powersAndMidpoints(parts) {
+			r := s.measure(users, window, 5)
+			r.Index = len(rungs)
+			rungs = append(rungs, r)
+			if p := OperatingPoint(rungs, slos, Economics{}); p.Binding != "" && p.Status == PointFound {
+				break
+			}
+		}
+		if at := OperatingPoint(rungs, slos, Economics{}).Concurrency.Or(0); math.Abs(at/want-1) <= 0.05 {
+			return rungs
+		}
+	}
+	return rungs
+}
+
+func powersAndMidpoints(parts int) (loads []int) {
+	for octave := 1; octave <= 512; octave *= 2 {
+		for part := range parts {
+			if users := octave + octave*part/parts; len(loads) == 0 || users > loads[len(loads)-1] {
+				loads = append(loads, users)
+			}
+		}
+	}
+	return loads
+}
+
+func seconds(rungs []record.Rung) float64 {
+	sum := 0.0
+	for _, r := range rungs {
+		sum += r.Window.EndS
+	}
+	return sum
+}
+
+func TestRefineFindsTheOperatingPoint(t *testing.T) {
+	tests := []struct {
+		name string
+		s    server
+		slo  string
+		want float64 // users: the slots, or where the law meets the limit
+	}{
+		{"16 slots, 0.2 s service", server{slots: 16, a: 0.01, tokens: 20, jitter: 0.01}, "ttft_p95=20ms", 16},
+		{"13 slots", server{slots: 13, a: 0.01, tokens: 20, jitter: 0.01}, "ttft_p95=20ms", 13},
+		{"37 slots", server{slots: 37, a: 0.01, tokens: 20, jitter: 0.01}, "ttft_p95=20ms", 37},
+		{"90 slots, batching", server{slots: 90, a: 0.008, b: 0.0001, tokens: 16, jitter: 0.01}, "ttft_p95=60ms", 90},
+		{"waiting allowed", server{slots: 21, a: 0.01, tokens: 20, jitter: 0.01}, "ttft_p95=100ms", 21},
+		{"itl binds below the knee", server{slots: 64, a: 0.005, b: 0.0005, tokens: 20, jitter: 0.01}, "itl_p95=20ms", 29},
+		{"e2e binds above the knee", server{slots: 24, a: 0.005, b: 0.0002, tokens: 20, jitter: 0.01}, "e2e_p95=300ms", 24},
+	}
+	var took, ladderTook float64
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			slos := limits(t, tt.slo)
+			done := refineFully(tt.s, slos, func(users, _ int) record.Rung { return tt.s.measure(users, window, 5) })
+			got := OperatingPoint(done, slos, Economics{}).Concurrency.Or(0)
+			ladder := ladderFor(tt.s, slos, tt.want)
+			took, ladderTook = took+seconds(done), ladderTook+seconds(ladder)
+			t.Logf("truth %v, found %v in %.0f s of measuring (%v); the ladder takes %.0f s", tt.want, got, seconds(done), loadsOf(done), seconds(ladder))
+			if math.Abs(got/tt.want-1) > 0.05 {
+				t.Errorf("found %v, want %v within 5 %%", got, tt.want)
+			}
+			if seconds(done) > 1.01*seconds(ladder)/2 {
+				t.Errorf("took %.0f s of measuring, the ladder %.0f s: more than half", seconds(done), seconds(ladder))
+			}
+			if tt.s.slots == 16 && (got != 16 || seconds(done) > 30) {
+				t.Errorf("found %v in %.0f s, want exactly 16 within 30 s", got, seconds(done))
+			}
+		})
+	}
+	t.Logf("all: %.0f s of measuring, ladders %.0f s", took, ladderTook)
+}
+
+func loadsOf(rungs []record.Rung) string {
+	out := ""
+	for _, r := range rungs {
+		out += fmt.Sprintf(" %d", r.Concurrency)
+	}
+	return out
+}
+
+// One rung that something disturbed does not mislead the search, whichever it
+// is.
+func TestRefineIsRobustToOneNoisyRung(t *testing.T) {
+	s := server{slots: 37, a: 0.01, tokens: 20, jitter: 0.01}
+	slos := limits(t, "ttft_p95=20ms")
+	for bad := range 6 {
+		t.Run(fmt.Sprint("rung ", bad), func(t *testing.T) {
+			rng := stat.Rand(9, uint64(bad))
+			done := refineFully(s, slos, func(users, n int) record.Rung {
+				r := s.measure(users, window, 5)
+				if n == bad {
+					r = disturb(r, rng)
+				}
+				return r
+			})
+			got := OperatingPoint(done, slos, Economics{}).Concurrency.Or(0)
+			t.Logf("found %v by%s", got, loadsOf(done))
+			if math.Abs(got/37-1) > 0.05 {
+				t.Errorf("found %v, want 37 within 5 %%", got)
+			}
+		})
+	}
+}
