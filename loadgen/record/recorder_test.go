@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -566,4 +567,53 @@ func TestLive(t *testing.T) {
 	if l = r.Live(base + 60*sec); l.RequestsPerS != 0 || l.TTFTP95MS.OK() {
 		t.Errorf("a minute later: %+v", l)
 	}
+}
+
+func TestRecorderFromManyGoroutines(t *testing.T) {
+	c := fixed(0, 1000)
+	c.AutoWarmup = true
+	r := NewRecorder(c)
+	var wg sync.WaitGroup
+	for u := range int64(8) {
+		wg.Go(func() {
+			for at := u; !r.Over(base + at*ms); at += 8 {
+				r.Began()
+				r.Add(request{intended: at, sent: at, first: at + 4, gap: 1, tokens: 4}.timeline())
+				if at%100 == 0 {
+					r.Live(base + at*ms)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.Close(base + 5000*ms)
+	rung, _ := r.Result(Evidence{})
+	if l := r.Live(base); l.InFlight != 0 || l.Completed != rung.Totals.Completed {
+		t.Errorf("%+v after all have ended, totals %+v", l, rung.Totals)
+	}
+	near(t, "request throughput", rung.RequestThroughputPerS, 1000)
+}
+
+func TestAddAllocatesNothing(t *testing.T) {
+	r := NewRecorder(fixed(0, 1000))
+	tl := request{intended: 10, sent: 10, first: 50, gap: 1, tokens: 500}.timeline()
+	for range 5000 {
+		r.Add(tl)
+	}
+	if n := testing.AllocsPerRun(50, func() { r.Add(tl) }); n >= 1 {
+		t.Errorf("%v allocations a request of 500 tokens, want none", n)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	c := fixed(0, 1000)
+	c.Longest = time.Second
+	r := NewRecorder(c)
+	tl := request{intended: 10, sent: 10, first: 50, gap: 1, tokens: 128}.timeline()
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Began()
+		r.Add(tl)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/128, "ns/token")
 }

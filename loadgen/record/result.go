@@ -83,7 +83,11 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 		n := y.warnings[code]
 		out.Warnings = append(out.Warnings, reason(code, Known(float64(n)), Known(0), "%d requests", n))
 	}
-	return out, y.histograms()
+	histograms := y.histograms()
+	if !out.ITL.Mean.OK() {
+		delete(histograms, "itl_ns")
+	}
+	return out, histograms
 }
 
 // window reports where the window lies.
@@ -112,7 +116,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		ClientLimited: y.requests.Failures["client_limit"], Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
 		SendLagP99MS: y.dueLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
 		ReceiveLagP99MS: y.receiveLag.quantile(0.99), ITLP50MS: y.itl.quantile(0.5),
-		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.lateMerged, y.raw),
+		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.late.over(lagLimit(y.itl.quantile(0.5))), y.raw),
 		CPURatio: e.Client.CPURatio, MismatchRatio: out.Tokens.MismatchRatio,
 		InFlightMean: out.InFlightMean, InFlightMax: out.InFlightMax,
 		EndedPerS: ratio(y.ended, r.end-r.start).Scale(1e9),

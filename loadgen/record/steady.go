@@ -80,7 +80,7 @@ func mser(x []float64) int {
 type Steady struct {
 	start, width int64
 	bins         []bin
-	longest      int64 // the longest request so far: bins younger than it lack tokens
+	longest      int64 // the longest good request so far: bins younger than it lack tokens
 	judged       int   // bins at the last judgement
 }
 
@@ -94,12 +94,10 @@ func NewSteady(start int64, width time.Duration) *Steady {
 
 // Add notes a request that ended.
 func (s *Steady) Add(t *Timeline) {
-	if t.sent > 0 {
-		s.longest = max(s.longest, t.end-t.sent)
-	}
 	if !t.Good() {
 		return
 	}
+	s.longest = max(s.longest, t.end-t.sent)
 	t.Arrivals(func(at int64, tokens int) {
 		if b := s.bin(at); b != nil {
 			b.tokens += float64(tokens)

@@ -35,8 +35,8 @@ type tally struct {
 	// inputDiffer by how many those differ.
 	inputAsked, inputDiffer int64
 	raw, merged             int64
-	lateMerged              int64
-	kernel, user            int64 // requests by who stamped their arrivals
+	late                    lateness // of the merged
+	kernel, user            int64    // requests by who stamped their arrivals
 	warnings                map[string]int64
 	remotes                 map[string]int64
 	connections             int64
@@ -131,7 +131,9 @@ func (y *tally) request(t *Timeline) {
 	}
 	y.raw += int64(t.raw)
 	y.merged += int64(t.merged)
-	y.lateMerged += int64(t.lateMerged)
+	for i, n := range t.late {
+		y.late[i] += n
+	}
 	y.origin(t)
 	for _, w := range t.warnings {
 		y.warnings[w]++

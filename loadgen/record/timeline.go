@@ -2,6 +2,7 @@ package record
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -12,9 +13,30 @@ import (
 // maxText bounds the text that a timeline keeps for the tokenizer, in bytes.
 const maxText = 1 << 20
 
-// lateRead is the receive lag from which a read that merged events was late,
-// rather than the server having sent them together.
-const lateRead = time.Millisecond
+// lateness counts events that were merged into an earlier one of their read, by
+// how late the read returned: element i those that were at least 1 ms << i and
+// less than twice that late. Events that the server itself sent together are
+// read in time and are in none.
+type lateness [12]int64
+
+// note counts a merged event.
+func (l *lateness) note(lag int64) {
+	if i := bits.Len64(uint64(max(lag, 0)) / uint64(time.Millisecond)); i > 0 {
+		l[min(i, len(l))-1]++
+	}
+}
+
+// over counts the events whose read was surely later than the limit, which is
+// not below 1 ms.
+func (l *lateness) over(limit time.Duration) int64 {
+	n := int64(0)
+	for i, c := range l {
+		if time.Millisecond<<i >= limit {
+			n += c
+		}
+	}
+	return n
+}
 
 // arrival is one token event: everything that came out of one read.
 type arrival struct {
@@ -72,18 +94,20 @@ type Timeline struct {
 	reasoning bool
 	early     bool // an arrival was stamped before the request was sent
 
-	raw        int // token-bearing events
-	merged     int // those that came out of a read with an earlier one
-	lateMerged int // merged ones whose read returned over a millisecond late
-	ids        int
-	running    int
-	falling    bool // the running usage went down or was absurd
+	raw     int      // token-bearing events
+	merged  int      // those that came out of a read with an earlier one
+	late    lateness // of the merged ones
+	ids     int
+	running int
+	falling bool // the running usage went down or was absurd
 
 	class    backends.Class
 	tokens   tokenCount
 	bursty   bool
 	warnings []string
 }
+
+var _ backends.Sink = (*Timeline)(nil)
 
 var timelines = sync.Pool{New: func() any { return new(Timeline) }}
 
@@ -109,7 +133,7 @@ func (t *Timeline) Sent(at int64) {
 	t.sent, t.firstByte, t.firstAnswer = at, 0, 0
 	t.events, t.lags, t.text, t.ends = t.events[:0], t.lags[:0], t.text[:0], t.ends[:0]
 	t.cut, t.anyRead, t.lastToken, t.reasoning, t.falling = false, false, false, false, false
-	t.raw, t.merged, t.lateMerged, t.ids, t.running = 0, 0, 0, 0, 0
+	t.raw, t.merged, t.late, t.ids, t.running = 0, 0, lateness{}, 0, 0
 	t.lastAt = at
 }
 
@@ -175,9 +199,7 @@ func (t *Timeline) merge(at int64, running int32, e backends.Event) {
 		last.running = running
 	}
 	t.merged++
-	if e.Returned-e.At > int64(lateRead) {
-		t.lateMerged++
-	}
+	t.late.note(e.Returned - e.At)
 	if t.Count != nil {
 		t.ends[len(t.ends)-1] = int32(len(t.text))
 	}

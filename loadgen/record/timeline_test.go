@@ -331,11 +331,23 @@ func TestTimelineReads(t *testing.T) {
 	}
 	slices.SortStableFunc(events, func(a, b came) int { return int(a.at - b.at) })
 	got := answer(ended(backends.OK, 9), events...)
-	if got.raw != 9 || len(got.events) != 3 || got.merged != 6 || got.lateMerged != 3 {
-		t.Errorf("raw %d in %d events, merged %d, late %d; want 9, 3, 6, 3", got.raw, len(got.events), got.merged, got.lateMerged)
+	if got.raw != 9 || len(got.events) != 3 || got.merged != 6 || got.late.over(time.Millisecond) != 3 {
+		t.Errorf("raw %d in %d events, merged %d, late %v; want 9, 3, 6, and 3 late", got.raw, len(got.events), got.merged, got.late)
 	}
 	if !slices.Equal(got.lags, []uint32{0, 1000, uint32(5 * ms)}) {
 		t.Errorf("one lag a read: %v", got.lags)
+	}
+}
+
+func TestLateness(t *testing.T) {
+	var l lateness
+	for _, lag := range []time.Duration{-1, 0, 999 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 4 * time.Millisecond, time.Hour} {
+		l.note(int64(lag))
+	}
+	for limit, want := range map[time.Duration]int64{time.Millisecond: 4, 2 * time.Millisecond: 3, 3 * time.Millisecond: 2, 5 * time.Millisecond: 1} {
+		if got := l.over(limit); got != want {
+			t.Errorf("%d surely over %v, want %d", got, limit, want)
+		}
 	}
 }
 

@@ -124,10 +124,14 @@ func (out *findings) lags(f Facts) {
 	busy := f.CPURatio.Or(0) > maxCPURatio
 	merged := f.MergedRatio.Or(0) > maxMergedRatio
 	switch {
-	case f.LateMergedRatio.Or(0) > maxMergedRatio, merged && busy && f.Stamps != "kernel":
+	case f.LateMergedRatio.Or(0) > maxMergedRatio:
+		late = true
+		out.invalid = append(out.invalid, reason("merged_reads", f.LateMergedRatio, Known(maxMergedRatio),
+			"late reads merged events, so that gaps between tokens are lost"))
+	case merged && busy && f.Stamps != "kernel":
 		late = true
 		out.invalid = append(out.invalid, reason("merged_reads", f.MergedRatio, Known(maxMergedRatio),
-			"late reads merged events, so that gaps between tokens are lost"))
+			"events were read several at once by a client that had no time, so that gaps between tokens are lost"))
 	case merged && f.Stamps == "kernel":
 		out.warnings = append(out.warnings, reason("chunked_stream", f.MergedRatio, Known(maxMergedRatio),
 			"events arrive several at once and are read in time: the server or a proxy sends them together"))
@@ -150,8 +154,13 @@ func (out *findings) lags(f Facts) {
 // figure that it distorts.
 func overLag(lag, figure Value) (ms, limit float64, over bool) {
 	ms, ok := lag.Float()
-	limit = max(lagFloor.Seconds()*1e3, lagShare*figure.Or(0))
+	limit = lagLimit(figure).Seconds() * 1e3
 	return ms, limit, ok && ms > limit
+}
+
+// lagLimit is how late is too late for a figure in milliseconds.
+func lagLimit(figure Value) time.Duration {
+	return max(lagFloor, time.Duration(lagShare*figure.Or(0)*float64(time.Millisecond)))
 }
 
 // tokens asks whether the counts of the tokens can be believed.
