@@ -98,6 +98,10 @@ func toJSON(_ *exec.Evaluator, in *exec.Value, params *exec.VarArgs) *exec.Value
 	if in.IsError() {
 		return in
 	}
+	value := in.ToGoSimpleType(false)
+	if err, failed := value.(error); failed {
+		return exec.AsValue(fmt.Errorf("tojson: %w", err))
+	}
 	indent := params.GetKeywordArgument("indent", nil)
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -105,7 +109,7 @@ func toJSON(_ *exec.Evaluator, in *exec.Value, params *exec.VarArgs) *exec.Value
 	if indent.IsInteger() {
 		encoder.SetIndent("", strings.Repeat(" ", max(0, indent.Integer())))
 	}
-	if err := encoder.Encode(in.ToGoSimpleType(true)); err != nil {
+	if err := encoder.Encode(value); err != nil {
 		return exec.AsValue(fmt.Errorf("tojson: %w", err))
 	}
 	text := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
