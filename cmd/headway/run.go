@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-bench/headway/loadgen"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/bundle"
+)
+
+func newRunCommand() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [PROFILE.yaml|NAME|BUNDLE]",
+		Short: "Load a server rung by rung, measure it, and find its knee",
+		Long: `run climbs the ladder of a profile: a file, a built-in profile, or the bundle of
+an earlier run, which it repeats. With --target alone it runs a default ladder.
+Flags override fields of the profile.
+
+stdout gets the result, stderr the progress, and a new directory the bundle:
+result.json, every request, histograms, the profile as run, and reports.
+An interrupt (SIGINT or SIGTERM) ends the rung, waits for what is in flight and
+keeps what was measured; a second one ends at once.`,
+		Example: `  headway run quickstart
+  headway run chat --target http://localhost:8000 --concurrency 1,2,4,8,16,32
+  headway run --target http://localhost:8000 --rate 1,2,4,8 --slo ttft_p95=500ms,itl_p95=50ms
+  headway run chat --target http://localhost:8000 --concurrency 32 --slo ttft_p95=500ms --gate`,
+		Args: takes(0, 1, "at most one profile"),
+	}
+	f.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := f.profile(cmd, args)
+		if err != nil {
+			return err
+		}
+		return f.run(cmd, p)
+	}
+	return cmd
+}
+
+// run runs the profile, or each combination of its matrix.
+func (f *runFlags) run(cmd *cobra.Command, p *profiles.Profile) error {
+	combinations, err := profiles.Expand(p)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return printEstimates(cmd, combinations, f.format.value)
+	}
+	out, err := f.outDir(p)
+	if err != nil {
+		return err
+	}
+	stop := newStopper(cmd.Context())
+	defer stop.release()
+	if len(combinations) == 1 && combinations[0].Label == "" {
+		results, err := f.experiment(cmd, stop, combinations[0].Profile, out)
+		return f.conclude(cmd, results, err)
+	}
+	var all []*bundle.Result
+	index := bundle.Index{Name: p.Name}
+	for _, c := range combinations {
+		dir := filepath.Join(out, c.Label)
+		results, err := f.experiment(cmd, stop, c.Profile, dir)
+		for _, r := range results {
+			index.Bundles = append(index.Bundles, bundle.IndexEntry{Dir: c.Label, Combination: c.Values, Status: r.Status})
+		}
+		all = append(all, results...)
+		if err != nil {
+			return f.conclude(cmd, all, errors.Join(err, writeIndex(out, index)))
+		}
+	}
+	return f.conclude(cmd, all, writeIndex(out, index))
+}
+
+// writeIndex lists the bundles of a matrix, when there are any.
+func writeIndex(dir string, index bundle.Index) error {
+	if len(index.Bundles) == 0 {
+		return nil
+	}
+	return bundle.WriteIndex(dir, index)
+}
+
+// outDir is where the bundle goes; it must not exist.
+func (f *runFlags) outDir(p *profiles.Profile) (string, error) {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join("headway-runs", p.Name+"-"+time.Now().UTC().Format("20060102T150405Z"))
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return "", usagef("--out %s exists already; name another directory or move it away", dir)
+	}
+	return dir, nil
+}
+
+// stopper turns the first signal into an orderly end and the second into an
+// end at once.
+type stopper struct {
+	ctx     context.Context // ends at the second signal
+	asked   chan struct{}   // closed at the first
+	release func()
+}
+
+func newStopper(parent context.Context) *stopper {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	s := &stopper{ctx: ctx, asked: make(chan struct{})}
+	go func() {
+		select {
+		case <-signals:
+			close(s.asked)
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	s.release = func() {
+		signal.Stop(signals)
+		cancel()
+	}
+	return s
+}
+
+// stopped says whether an end was asked for.
+func (s *stopper) stopped() bool {
+	select {
+	case <-s.asked:
+		return true
+	default:
+		return s.ctx.Err() != nil
+	}
+}
+
+// printEstimates says what would be sent.
+func printEstimates(cmd *cobra.Command, combinations []profiles.Combination, format string) error {
+	type estimate struct {
+		Label string `json:"label"`
+		loadgen.Estimate
+		Schedule string `json:"schedule_sha256"`
+	}
+	var all []estimate
+	for _, c := range combinations {
+		plan, err := loadgen.NewPlan(c.Profile, c.Profile.Workload.Seed)
+		if err != nil {
+			return exitWith(exitUsage, err)
+		}
+		all = append(all, estimate{c.Label, plan.Estimate(), plan.ScheduleHash})
+	}
+	if format == "json" {
+		return printJSON(cmd, all)
+	}
+	for _, e := range all {
+		var b strings.Builder
+		if e.Label != "" {
+			fmt.Fprintf(&b, "%s: ", e.Label)
+		}
+		fmt.Fprintf(&b, "%d rungs, at most %s\n", e.Rungs, e.Time.Round(time.Second))
+		fmt.Fprintf(&b, "  requests       at least %d, %s\n", e.RequestsLeast, atMost(e.Requests, "the server's speed decides"))
+		fmt.Fprintf(&b, "  input tokens   %s\n", atMost(e.InputTokens, "the server's speed decides"))
+		fmt.Fprintf(&b, "  output tokens  %s\n", atMost(e.OutputTokens, "the server's speed decides"))
+		fmt.Fprintf(&b, "  cost           %s USD\n", atMost(e.USD, "unknown; set cost.usd_per_hour"))
+		fmt.Fprintf(&b, "  schedule       %s\nnothing was sent\n", e.Schedule)
+		if _, err := cmd.OutOrStdout().Write([]byte(b.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-bench/headway/backends/connect"
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/bundle"
+)
+
+// runFlags are the flags of `headway run`. Those that override a field of the
+// profile live in overrides, by the field's path.
+type runFlags struct {
+	overrides []override
+	set       *[]string
+	headers   []string
+	against   string
+	out       string
+	format    *choice
+	gate      bool
+	dryRun    bool
+	noView    bool
+	quiet     bool
+	repeats   *bundle.Bundle // the bundle that is run again, nil for a profile
+}
+
+// override is a flag that sets one field of the profile.
+type override struct{ flag, path string }
+
+// add defines the flags.
+func (f *runFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	field := func(flag, path, help string) {
+		fl.String(flag, "", help)
+		f.overrides = append(f.overrides, override{flag, path})
+	}
+	field("target", "target.url", "server to load, as http://localhost:8000; a /v1 or a whole route means the same")
+	field("backend", "target.backend", "wire dialect (default: the server is asked)")
+	field("backend-file", "target.backend_file", "a dialect of your own, described in YAML")
+	field("endpoint", "target.endpoint", "route: chat, completions or native (default: chat)")
+	field("model", "model.id", "model id to send (default: the only one the server lists)")
+	field("input-tokens", "workload.input_tokens", "input length in tokens")
+	field("output-tokens", "workload.output_tokens", "output length in tokens")
+	field("concurrency", "load.closed.concurrency", "closed loop: users of each rung, as 1,2,4,8")
+	field("rate", "load.open.rate", "open loop: requests per second of each rung, as 1,2,4")
+	field("arrivals", "load.open.arrivals", "open loop: constant, poisson or gamma")
+	field("max-in-flight", "load.open.max_in_flight", "open loop: requests in flight at most; waiting counts in the response time")
+	field("offline", "load.offline.requests", "send so many requests at once")
+	field("measure", "stage.measure", "length of a rung's measured window, as 30s")
+	field("warmup", "stage.warmup", "auto, or a time before the window, as 5s")
+	field("drain", "stage.drain", "how long requests may still end after the window")
+	field("min-requests", "stage.min_requests", "requests that a window holds at least")
+	field("repeats", "stage.repeats", "measurements of each rung")
+	field("timeout", "stage.timeout", "limit of one request")
+	field("retries", "stage.retries", "how often a failed request is sent again; shown when on")
+	field("slo", "slo", "limits, as ttft_p95=500ms,tps_p05>=20,error_rate=0.5%")
+	field("refine", "load.refine.rungs", "further rungs around the knee and the limits")
+	field("max-tokens", "cost.max_tokens", "budget of tokens; the ladder stops there")
+	field("max-usd", "cost.max_usd", "budget of money; the ladder stops there")
+	field("tokenizer", "target.tokenizer", "the model's tokenizer: its directory or tokenizer.json")
+	field("prompt", "workload.prompt", "auto, token-ids or text: how exact input lengths are made")
+	field("api-key-env", "target.api_key_env", "variable that holds the key")
+	field("cacert", "target.cacert", "file of certificates to trust")
+	field("seed", "workload.seed", "seed of every random choice")
+	fl.Bool("insecure", false, "accept any certificate")
+	fl.StringArrayVar(&f.headers, "header", nil, "further header, as 'name: value'; it is kept nowhere")
+	f.set = addSet(cmd)
+	fl.StringVar(&f.against, "against", "", "a second server, interleaved with the first rung by rung")
+	fl.BoolVar(&f.gate, "gate", false, "judge the limits as `headway gate` does, and take its exit code")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.StringVar(&f.out, "out", "", "directory of the bundle (default: headway-runs/PROFILE-TIME)")
+	f.format = addFormat(cmd, "table", "json", "markdown", "csv")
+	fl.BoolVar(&f.noView, "no-progress", false, "plain lines instead of the live view")
+	fl.BoolVar(&f.quiet, "quiet", false, "no progress at all")
+}
+
+// profile opens what is to be run and lays the flags over it.
+func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile, error) {
+	p, err := f.open(cmd, args)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range f.overrides {
+		if !cmd.Flags().Changed(o.flag) {
+			continue
+		}
+		value, err := cmd.Flags().GetString(o.flag)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Set(o.path, value); err != nil {
+			return nil, fmt.Errorf("--%s: %w", o.flag, err)
+		}
+	}
+	if insecure, err := cmd.Flags().GetBool("insecure"); err == nil && insecure {
+		if err := p.Set("target.insecure", strconv.FormatBool(insecure)); err != nil {
+			return nil, err
+		}
+	}
+	if err := applySet(p, *f.set); err != nil {
+		return nil, err
+	}
+	if p.Target.URL != "" {
+		// A server that is named stands in for the one to be started.
+		p.Target.Serve = nil
+	}
+	if p.Target.URL == "" && len(p.Target.Serve) == 0 {
+		return nil, usagef("no server to load: name one with --target http://HOST:PORT, or run `headway run quickstart`, which brings its own")
+	}
+	if f.against != "" && p.Target.URL == "" {
+		return nil, usagef("--against needs --target beside it")
+	}
+	if f.gate && len(p.SLO) == 0 && f.against == "" {
+		return nil, usagef("--gate has no limit to judge: give --slo, such as ttft_p95=500ms")
+	}
+	return p, nil
+}
+
+// open opens the profile, the bundle to repeat, or the default for a target.
+func (f *runFlags) open(cmd *cobra.Command, args []string) (*profiles.Profile, error) {
+	if len(args) == 0 {
+		if !cmd.Flags().Changed("target") {
+			return nil, usagef("nothing to run: name a profile (`headway profile list`), or a server with --target")
+		}
+		return profiles.Default(), nil
+	}
+	if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+		b, err := bundle.Open(args[0])
+		if err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+		f.repeats = b
+		return profiles.Open(filepath.Join(args[0], bundle.ProfileFile))
+	}
+	return openProfile(cmd.InOrStdin(), args[0])
+}
+
+// options say how a target is opened.
+func (f *runFlags) options(p *profiles.Profile, url string) (connect.Options, error) {
+	o := connect.Options{
+		URL: url, Dialect: p.Target.Backend, BackendFile: p.Target.BackendFile, Endpoint: p.Target.Endpoint,
+		Headers: f.headers, CACert: p.Target.CACert, Insecure: p.Target.Insecure, HTTP2: p.Target.HTTP2,
+		Timeout: p.Stage.Timeout.Std(), Retries: p.Stage.Retries,
+	}
+	if p.Model.ID != profiles.Unknown {
+		o.Model = p.Model.ID
+	}
+	if name := p.Target.APIKeyEnv; name != "" {
+		key, ok := os.LookupEnv(name)
+		if !ok || key == "" {
+			return o, usagef("--api-key-env: the variable %s is not set", name)
+		}
+		o.APIKey = key
+	}
+	return o, nil
+}
+
+// targetError gives the errors of opening a target their exit codes.
+func targetError(err error) error {
+	if usage, ok := errors.AsType[*connect.UsageError](err); ok {
+		return exitWith(exitUsage, usage)
+	}
+	return exitWith(exitNoResult, err)
+}
+
+// atMost words a bound, or why there is none.
+func atMost(v record.Value, why string) string {
+	n, ok := v.Float()
+	if !ok {
+		return why
+	}
+	return "at most " + strconv.FormatFloat(n, 'f', -1, 64)
+}

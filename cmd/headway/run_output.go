@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/gate"
+)
+
+// conclude prints the results, judges them when asked, and turns how it went
+// into an error with an exit code.
+func (f *runFlags) conclude(cmd *cobra.Command, results []*bundle.Result, runErr error) error {
+	if len(results) > 0 {
+		shown := make([]*bundle.Bundle, len(results))
+		for i, r := range results {
+			shown[i] = &bundle.Bundle{Result: r}
+		}
+		if err := writeResults(cmd.OutOrStdout(), shown, f.format.value); err != nil {
+			return errors.Join(runErr, err)
+		}
+	}
+	if runErr != nil {
+		return runErr
+	}
+	if err := usable(results); err != nil {
+		return err
+	}
+	if f.gate {
+		return f.judge(cmd, results)
+	}
+	return nil
+}
+
+// usable says whether a run measured anything that can be trusted.
+func usable(results []*bundle.Result) error {
+	for _, r := range results {
+		completed, trusted := false, false
+		for _, rung := range r.Rungs {
+			completed = completed || rung.Totals.Completed > 0
+			trusted = trusted || rung.Verdict != record.Invalid
+		}
+		switch {
+		case !completed:
+			return exitWith(exitNoResult, errors.New("no request completed; the table and requests.jsonl.zst say why"))
+		case !trusted:
+			return exitWith(exitNoResult, errors.New("every rung is invalid; the reasons stand below the table"))
+		}
+	}
+	return nil
+}
+
+// judge holds the limits of the profile against each result.
+func (f *runFlags) judge(cmd *cobra.Command, results []*bundle.Result) error {
+	var verdicts []gate.Verdict
+	for _, r := range results {
+		slos, err := r.Profile.SLO.List()
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, gate.JudgeSLO([]gate.Run{{Name: r.Profile.Name, Rungs: r.Rungs}}, slos, gateAt(r)))
+	}
+	return conclude(cmd.ErrOrStderr(), gate.Join(verdicts...), "text")
+}
+
+// gateAt is the load that a run is judged at: the only one, or the operating
+// point of a ladder.
+func gateAt(r *bundle.Result) gate.At {
+	loads := map[profileLoad]bool{}
+	for _, rung := range r.Rungs {
+		loads[profileLoad{rung.Mode, rung.Concurrency, rung.RatePerS}] = true
+	}
+	return gate.At{OperatingPoint: len(loads) > 1}
+}
+
+// profileLoad tells loads apart.
+type profileLoad struct {
+	mode        record.Mode
+	concurrency int
+	rate        record.Value
+}
