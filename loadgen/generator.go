@@ -43,9 +43,9 @@ type Generator struct {
 	// OnStart is called with the recorder of each rung before it starts, for
 	// a progress view; nil is none.
 	OnStart func(Rung, *record.Recorder)
-	// Observe begins to watch this machine, the server and its accelerator as a
-	// rung starts. What it returns is called once, after the drain, with the
-	// measured window on package clock. Nil watches nothing.
+	// Observe begins to watch the server and its accelerator as a rung starts.
+	// What it returns is called once, after the drain, with the measured window
+	// on package clock. Nil watches nothing.
 	Observe func(Rung) func(start, end int64) record.Evidence
 
 	newPacer func() pacer
@@ -81,6 +81,7 @@ func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histog
 	run.drain()
 	start, end, _, _ := run.recorder.Window()
 	evidence := observed(start, end)
+	evidence.Client = run.cost()
 	evidence.Asked = g.Settle
 	evidence.SharedTokens, evidence.TemplateTokens = r.Workload.Prefix.SharedTokens, g.Source.Overhead()
 	evidence.ReuseWanted = r.Workload.Conversation != nil
@@ -105,16 +106,19 @@ func (g *Generator) start(ctx context.Context, r Rung) (*run, error) {
 	}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	ready := min(max(r.Users, r.MaxInFlight, 16), maxReady)
-	u.items = g.Source.Open(u.ctx, r.Seed, r.Lengths, ready)
-	if err := u.items.Fill(u.ctx, ready); err != nil {
-		u.cancel(nil)
-		u.items.Close()
-		return nil, fmt.Errorf("rung %d: making prompts: %w", r.Index, err)
+	if !g.Source.Talks() {
+		u.items = g.Source.Open(u.ctx, r.Seed, r.Lengths, ready)
+		if err := u.items.Fill(u.ctx, ready); err != nil {
+			u.cancel(nil)
+			u.items.Close()
+			return nil, fmt.Errorf("rung %d: making prompts: %w", r.Index, err)
+		}
 	}
 	u.issuer = NewIssuer(r.issue(schedule))
 	for user := range ready {
 		u.worker(user)
 	}
+	u.meter = record.StartHealth()
 	u.begin = clock.Now() + int64(headStart)
 	u.recorder = record.NewRecorder(g.recorded(r, u.begin))
 	if g.OnStart != nil {

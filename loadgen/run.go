@@ -24,13 +24,18 @@ type run struct {
 	rung     Rung
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	items    *prompt.Stream
+	items    *prompt.Stream // nil where conversations are held
 	recorder *record.Recorder
 	pacer    pacer
 	begin    int64 // the rung's start on package clock
 	wg       sync.WaitGroup
 	idle     chan struct{} // closed once the load has ended and nothing is in flight
 	prefix   string        // of request ids
+
+	// The issue loop's own: what the window costs this process.
+	meter              *record.HealthMeter
+	meterOpen, metered bool
+	health             record.ClientHealth
 
 	mu      sync.Mutex // guards the rest
 	issuer  *Issuer
@@ -63,10 +68,23 @@ func (u *run) offer() {
 		}
 		u.planned = u.begin + int64(wake)
 		u.mu.Unlock()
+		u.watchHealth()
 		if over {
 			return
 		}
 		u.pacer.wait(u.begin + int64(wake))
+	}
+}
+
+// watchHealth measures this process from the start of the window, as soon as
+// that is known, to its end.
+func (u *run) watchHealth() {
+	start, _, final, open := u.recorder.Window()
+	switch {
+	case !u.meterOpen && open && clock.Now() >= start:
+		u.meter, u.meterOpen = record.StartHealth(), true
+	case u.meterOpen && final && !u.metered:
+		u.health, u.metered = u.meter.Stop(), true
 	}
 }
 
@@ -151,6 +169,9 @@ func (u *run) fail(err error) {
 func (u *run) worker(user int) *worker {
 	for len(u.workers) <= user {
 		w := &worker{run: u, work: make(chan Send, 1)}
+		if u.g.Source.Talks() {
+			w.talk = u.g.Source.Talk(u.rung.Seed, len(u.workers))
+		}
 		u.workers = append(u.workers, w)
 		u.wg.Go(w.loop)
 	}
@@ -178,8 +199,18 @@ func (u *run) drain() {
 	}
 	u.wg.Wait()
 	u.cancel(nil)
-	u.items.Close()
+	if u.items != nil {
+		u.items.Close()
+	}
 	u.unsent()
+}
+
+// cost is what the window cost this process.
+func (u *run) cost() record.ClientHealth {
+	if !u.metered {
+		u.health, u.metered = u.meter.Stop(), true
+	}
+	return u.health
 }
 
 // drainLimit is how long the drain may last. Offline, all of the load is one

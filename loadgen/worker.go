@@ -18,9 +18,18 @@ type worker struct {
 	work  chan Send
 	req   backends.Request
 	watch watch
+	talk  *prompt.Talk // the user's conversations; nil without
+	said  ready        // the next turn of them, made beforehand
+}
+
+// ready is an item or why there is none.
+type ready struct {
+	item *prompt.Item
+	err  error
 }
 
 func (w *worker) loop() {
+	w.prepare()
 	for s := range w.work {
 		for own := true; own; {
 			s, own = w.serve(s)
@@ -32,7 +41,7 @@ func (w *worker) loop() {
 // is due at once.
 func (w *worker) serve(s Send) (next Send, own bool) {
 	u := w.run
-	item, err := u.items.Take(u.ctx, s.Seq)
+	item, err := w.take(s.Seq)
 	t := record.NewTimeline()
 	defer t.Release()
 	t.Reset(w.id(s.Seq), u.begin+int64(s.Intended), 0)
@@ -57,7 +66,34 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 		}
 	}
 	u.g.Source.Learn(item, out.Usage.Prompt)
-	return u.done(s.User, false, 0)
+	more, delay := w.reply(t)
+	return u.done(s.User, more, delay)
+}
+
+// take returns what to ask in request seq: the user's next turn, or the next
+// item of the rung.
+func (w *worker) take(seq int64) (*prompt.Item, error) {
+	if w.talk != nil {
+		return w.said.item, w.said.err
+	}
+	return w.run.items.Take(w.run.ctx, seq)
+}
+
+// prepare makes the user's next turn, ahead of its sending.
+func (w *worker) prepare() {
+	if w.talk != nil {
+		w.said.item, w.said.err = w.talk.Turn(w.run.ctx)
+	}
+}
+
+// reply hands the answer to the user's conversation and prepares the next turn.
+func (w *worker) reply(t *record.Timeline) (more bool, delay time.Duration) {
+	if w.talk == nil {
+		return false, 0
+	}
+	more, delay = w.talk.Reply(string(w.watch.text), t.Outcome.Usage, t.Good())
+	w.prepare()
+	return more, delay
 }
 
 // send asks the target for one item.
@@ -72,7 +108,7 @@ func (w *worker) send(item *prompt.Item, t *record.Timeline) backends.Outcome {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	if item.CancelAfter == 0 && item.CancelTokens == 0 {
+	if item.CancelAfter == 0 && item.CancelTokens == 0 && w.talk == nil {
 		return u.g.Client.Stream(ctx, &w.req, t)
 	}
 	ctx, cancel = context.WithCancel(ctx)
@@ -80,7 +116,7 @@ func (w *worker) send(item *prompt.Item, t *record.Timeline) backends.Outcome {
 	if item.CancelAfter > 0 {
 		defer time.AfterFunc(item.CancelAfter, cancel).Stop()
 	}
-	w.watch = watch{Timeline: t, limit: item.CancelTokens, cancel: cancel}
+	w.watch = watch{Timeline: t, limit: item.CancelTokens, cancel: cancel, keep: w.talk != nil, text: w.watch.text[:0]}
 	return u.g.Client.Stream(ctx, &w.req, &w.watch)
 }
 
@@ -90,16 +126,25 @@ func (w *worker) id(seq int64) string {
 	return string(strconv.AppendInt(append(b[:0], w.run.prefix...), seq, 10))
 }
 
-// watch gives a request up once it has so many tokens.
+// maxAnswer bounds the answer that a conversation carries on, in bytes.
+const maxAnswer = 4 << 20
+
+// watch is a timeline that gives its request up once it has so many tokens, or
+// keeps the text of its answer.
 type watch struct {
 	*record.Timeline
 	limit  int // 0 is none
 	cancel context.CancelFunc
+	keep   bool
+	text   []byte
 }
 
 // Event implements backends.Sink.
 func (w *watch) Event(e backends.Event) {
 	w.Timeline.Event(e)
+	if w.keep && e.Kind&backends.KindText != 0 && len(w.text) < maxAnswer {
+		w.text = append(w.text, e.Text...)
+	}
 	if w.limit > 0 && w.Timeline.TokensSoFar() >= w.limit {
 		w.cancel()
 	}

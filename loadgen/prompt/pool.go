@@ -3,9 +3,9 @@ package prompt
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/loadgen/internal/draw"
 )
 
@@ -65,8 +65,8 @@ func (p *pool) text(prefix shared, own *draw.Source, n int) string {
 const firstID, lastID = 1_000, 31_000
 
 // idPool lists ids that are ordinary words of the vocabulary: those that the
-// counter makes of the word list, but the ones that begin every text.
-func idPool(ctx context.Context, count counter) (pool, error) {
+// counter makes of the word list, without what it adds to every text.
+func idPool(ctx context.Context, chat bool, count counter) (pool, error) {
 	p := pool{count: count}
 	if count == nil {
 		for id := int32(firstID); id < lastID; id++ {
@@ -74,36 +74,27 @@ func idPool(ctx context.Context, count counter) (pool, error) {
 		}
 		return p, nil
 	}
-	special := map[int32]bool{}
-	for _, text := range []string{"", "a"} {
-		ids, err := count(ctx, backends.Prompt{Text: text})
-		if err != nil && text != "" {
+	var sets [3]map[int32]bool
+	for i, text := range []string{words[0], words[1], strings.Join(words, "")} {
+		ids, err := count(ctx, wrap(text, chat))
+		if err != nil {
 			return p, fmt.Errorf("counting a text: %w", err)
 		}
+		sets[i] = map[int32]bool{}
 		for _, id := range ids {
-			if text == "" {
-				special[id] = true
-			}
+			sets[i][id] = true
 		}
 	}
-	text := strings.Join(words, "")
-	ids, err := count(ctx, backends.Prompt{Text: text})
-	if err != nil {
-		return p, fmt.Errorf("counting the word list: %w", err)
-	}
-	if again, err := count(ctx, backends.Prompt{Text: "z" + text}); err == nil && len(again) > 0 && len(ids) > 0 && again[0] == ids[0] {
-		special[ids[0]] = true
-	}
-	seen := map[int32]bool{}
-	for _, id := range ids {
-		if !special[id] && !seen[id] {
-			seen[id] = true
+	for id := range sets[2] {
+		if !(sets[0][id] && sets[1][id]) {
 			p.tokens = append(p.tokens, id)
 		}
 	}
-	if len(p.tokens) < 2 {
-		return p, fmt.Errorf("the tokenizer makes %d different tokens of %d words; no prompts can be made of them", len(p.tokens), len(words))
+	if len(p.tokens) < leastUnits {
+		return p, fmt.Errorf("the tokenizer makes only %d different tokens of %d words; no prompts can be made of them",
+			len(p.tokens), len(words))
 	}
+	slices.Sort(p.tokens)
 	return p, nil
 }
 

@@ -7,15 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/tokenizer"
 	"github.com/headway-bench/headway/loadgen/internal/draw"
 	"github.com/headway-bench/headway/profiles"
 )
-
-// Tokenizer is a model's own tokenizer on this machine.
-type Tokenizer interface {
-	// Encode returns the ids of a text without special tokens.
-	Encode(text string) []int32
-}
 
 // Config says what a Source makes prompts of.
 type Config struct {
@@ -25,7 +20,7 @@ type Config struct {
 	Client backends.Client
 	// Tokenizer counts texts instead of the target's route; nil when there is
 	// none.
-	Tokenizer Tokenizer
+	Tokenizer *tokenizer.Tokenizer
 	// Run tells runs apart, so that no prompt of this run equals one of another.
 	Run string
 }
@@ -33,14 +28,16 @@ type Config struct {
 // Source makes the prompts of one run against one target. It is safe for
 // concurrent use.
 type Source struct {
-	cfg    Config
-	chat   bool
-	form   Form
-	salt   uint64
-	pool   pool
-	rows   []row
-	offset atomic.Int64 // tokens of a prompt beyond its units, as last learnt
-	checks atomic.Int64 // prompts still to be counted by the server
+	cfg  Config
+	chat bool
+	form Form
+	salt uint64
+	pool pool
+	rows []row
+	// scripts are the conversations of a file.
+	scripts []script
+	offset  atomic.Int64 // tokens of a prompt beyond its units, as last learnt
+	checks  atomic.Int64 // prompts still to be counted by the server
 }
 
 // Form is how prompts get their length.
@@ -67,6 +64,13 @@ func New(ctx context.Context, c Config) (*Source, error) {
 		s.rows, s.form = rows, ByDataset
 		return s, nil
 	}
+	if v := c.Workload.Conversation; v != nil && v.File != "" {
+		scripts, err := readScripts(*v)
+		if err != nil {
+			return nil, err
+		}
+		s.scripts = scripts
+	}
 	if err := s.choose(ctx); err != nil {
 		return nil, err
 	}
@@ -77,25 +81,21 @@ func New(ctx context.Context, c Config) (*Source, error) {
 func (s *Source) choose(ctx context.Context) error {
 	can := s.cfg.Client.Can()
 	mode := s.cfg.Workload.Prompt
-	ids := can.TokenIDs && (mode == "" || mode == "auto" || mode == "token-ids")
 	if mode == "token-ids" && !can.TokenIDs {
 		return errors.New("workload.prompt: the target's route takes no token ids; use text, or --endpoint completions")
 	}
-	count, err := s.counter(ctx)
+	form, count, err := s.counter(ctx)
 	if err != nil {
 		return err
 	}
+	s.form = form
 	switch {
-	case ids:
+	case can.TokenIDs && !s.Talks() && (mode == "" || mode == "auto" || mode == "token-ids"):
 		s.form = ByIDs
-		s.pool, err = idPool(ctx, count)
+		s.pool, err = idPool(ctx, s.chat, count)
 	case count == nil:
-		s.form, s.pool = ByUsage, wordPool()
+		s.pool = wordPool()
 	default:
-		s.form = ByServer
-		if s.cfg.Tokenizer != nil {
-			s.form = ByTokenizer
-		}
 		s.checks.Store(serverChecks)
 		s.pool, err = textPool(ctx, s.chat, count)
 	}
@@ -107,26 +107,46 @@ func (s *Source) choose(ctx context.Context) error {
 // counts again; more would be load of its own.
 const serverChecks = 16
 
-// counter counts the tokens of a prompt as the target will see it.
+// counter returns the ids of a prompt as the target will see them, template
+// and special tokens included.
 type counter func(ctx context.Context, p backends.Prompt) ([]int32, error)
 
-// counter returns the best counter there is, nil when there is none.
-func (s *Source) counter(ctx context.Context) (counter, error) {
-	if s.cfg.Tokenizer != nil && !s.chat {
-		return func(_ context.Context, p backends.Prompt) ([]int32, error) {
-			return s.cfg.Tokenizer.Encode(p.Text), nil
-		}, nil
+// counter returns the best counter there is and the form that goes with it: the
+// model's tokenizer, else the server's route, else none.
+func (s *Source) counter(ctx context.Context) (Form, counter, error) {
+	if t := s.cfg.Tokenizer; t != nil {
+		count := func(_ context.Context, p backends.Prompt) ([]int32, error) { return encode(t, p) }
+		_, err := count(ctx, s.prompt("a"))
+		if err == nil {
+			return ByTokenizer, count, nil
+		}
+		if !errors.Is(err, tokenizer.ErrNoTemplate) {
+			return "", nil, fmt.Errorf("the tokenizer: %w", err)
+		}
 	}
 	if !s.cfg.Client.Can().Tokenize {
-		return nil, nil
+		return ByUsage, nil, nil
 	}
 	if _, err := s.cfg.Client.Tokenize(ctx, s.prompt("a")); err != nil {
 		if errors.Is(err, backends.ErrNoTokenizer) {
-			return nil, nil
+			return ByUsage, nil, nil
 		}
-		return nil, fmt.Errorf("the server's tokenizer route: %w", err)
+		return "", nil, fmt.Errorf("the server's tokenizer route: %w", err)
 	}
-	return s.cfg.Client.Tokenize, nil
+	return ByServer, s.cfg.Client.Tokenize, nil
+}
+
+// encode is the counter of a tokenizer: BOS once, and the chat template where
+// the prompt is a chat.
+func encode(t *tokenizer.Tokenizer, p backends.Prompt) ([]int32, error) {
+	if p.Messages == nil {
+		return t.Encode(p.Text, true), nil
+	}
+	turns := make([]tokenizer.Message, len(p.Messages))
+	for i, m := range p.Messages {
+		turns[i] = tokenizer.Message{Role: m.Role, Content: m.Content}
+	}
+	return t.Chat(turns)
 }
 
 // prompt wraps a text in the form that the target's route takes.
