@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/bundle"
 )
 
 // Exit codes.
@@ -51,7 +52,7 @@ func exitCode(err error) int {
 		return exitPassed
 	case errors.As(err, &coded):
 		return coded.code
-	case errors.As(err, &faults), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &faults), errors.Is(err, fs.ErrNotExist), errors.Is(err, bundle.ErrExists):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

@@ -2,9 +2,16 @@ package main
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/bundle/bundletest"
+	"github.com/headway-bench/headway/report/render"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
@@ -20,8 +27,49 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup:               func(env *testscript.Env) error { return writeSamples(env.WorkDir) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},
 	})
+}
+
+// writeSamples leaves results of known content to the scripts: ladder, a
+// bundle over 1 to 128 users; and of its rung at 8 users one.json, and
+// variations of that in which the measurement is invalid or says too little.
+func writeSamples(dir string) error {
+	w, err := bundle.Create(filepath.Join(dir, "ladder"))
+	if err != nil {
+		return err
+	}
+	if err := w.Finish(bundletest.Result(), render.Pages()...); err != nil {
+		return err
+	}
+	for name, change := range map[string]func(*bundle.Result){
+		"one.json": func(*bundle.Result) {},
+		"invalid.json": func(r *bundle.Result) {
+			r.Rungs[0].Verdict = record.Invalid
+			r.Rungs[0].Reasons = []record.Reason{{Code: "send_lag", Message: "sent late"}}
+		},
+		"few.json":        func(r *bundle.Result) { r.Rungs[0].TTFT = few(r.Rungs[0].TTFT) },
+		"unmeasured.json": func(r *bundle.Result) { r.Rungs[0].Telemetry = nil },
+		"unknown.json":    func(r *bundle.Result) { r.Profile.Hardware.Accelerator = "unknown" },
+	} {
+		r := bundletest.Result()
+		r.Rungs = r.Rungs[3:4]
+		change(r)
+		text, err := bundle.Encode(r)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// few is a distribution of too few samples for its percentiles.
+func few(d record.Dist) record.Dist {
+	return record.Dist{Count: 12, Mean: d.Mean, Min: d.Min, P50: d.P50, Max: d.Max}
 }
