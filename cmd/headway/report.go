@@ -16,8 +16,8 @@ func newReportCommand() *cobra.Command {
 		Short: "Show a result: table, Markdown, CSV, JSON or a page of charts",
 		Long: `report shows a result again. RESULT is a bundle directory, a result.json, a
 matrix directory, or "-" for stdin. The same bundle gives the same bytes; html
-is one page that needs no network. With --publish it refuses, with exit code 2, a
-result that does not name everything a reader needs to compare or repeat it.`,
+is one page that needs no network. With --publish it refuses, with exit code 2,
+a result that does not name everything a reader needs to compare or repeat it.`,
 		Example: `  headway report RUN
   headway report RUN --format html
   headway report RUN --format markdown --publish`,

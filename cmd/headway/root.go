@@ -14,6 +14,12 @@ import (
 // commands are the subcommands of headway, each made in its own file.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
+		newRunCommand(),
+		newServeCommand(),
+		newKneeCommand(),
+		newReportCommand(),
+		newGateCommand(),
+		newVerifyCommand(),
 		newProfileCommand(),
 		newVersionCommand(),
 	}
