@@ -70,6 +70,9 @@ func (e *Executor) Step(ctx context.Context, b *reference.Batch) error {
 	if e.model == nil {
 		return errors.New("step on a closed executor")
 	}
+	if len(b.Slices) == 0 {
+		return nil
+	}
 	for _, s := range b.Slices {
 		if err := e.check(s); err != nil {
 			return err
@@ -80,20 +83,20 @@ func (e *Executor) Step(ctx context.Context, b *reference.Batch) error {
 	pass := e.work.pass[:0]
 	for _, s := range b.Slices {
 		for i, id := range s.Tokens {
-			t := token{slice: s, id: id, pos: s.Start + i, last: i == len(s.Tokens)-1}
-			if pass = append(pass, t); len(pass) < lanes {
-				continue
+			if len(pass) == lanes {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				e.forward(pass)
+				pass = pass[:0]
 			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			e.forward(pass)
-			pass = pass[:0]
+			pass = append(pass, token{slice: s, id: id, pos: s.Start + i, last: i == len(s.Tokens)-1})
 		}
 	}
-	if len(pass) > 0 {
-		e.forward(pass)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	e.forward(pass)
 	now := clock.Now()
 	for _, s := range b.Slices {
 		s.Done = now
