@@ -61,7 +61,7 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 		ICL: y.icl.dist(), TPOT: y.tpot.dist(), E2E: y.e2e.dist(), E2EResponse: y.e2eResponse.dist(),
 		SendLag: y.sendLag.dist(), ReceiveLag: y.receiveLag.dist(), Connect: y.connect.dist(),
 
-		Stamps: y.stamps(), MergedReadRatio: ratio(y.merged, y.raw), Client: e.Client, Telemetry: e.Telemetry,
+		Stamps: y.stamps(), MergedReadRatio: ratio(y.merged, y.raw), Client: e.Client, Telemetry: y.telemetry(e.Telemetry),
 		Blocks: y.blocks.result(c.Start, r.end),
 	}
 	if c.RatePerS > 0 {
@@ -132,6 +132,21 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		f.CachedTokens, f.CachedAllowed = y.cachedTokens(e)
 	}
 	return f
+}
+
+// telemetry adds to the server's telemetry the prefix-cache hits that its usage
+// told, where the telemetry itself has none.
+func (y *tally) telemetry(t *Telemetry) *Telemetry {
+	hit := ratio(y.cached, y.prompt)
+	if !hit.OK() || t != nil && t.PrefixCacheHitRatio.OK() {
+		return t
+	}
+	out := Telemetry{Source: "usage"}
+	if t != nil {
+		out = *t
+	}
+	out.PrefixCacheHitRatio = hit
+	return &out
 }
 
 // cachedTokens is the mean number of cached prompt tokens and what is allowed:

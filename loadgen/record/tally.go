@@ -125,7 +125,9 @@ func (y *tally) request(t *Timeline) {
 		r.Failures[t.class.String()]++
 	}
 	y.sendLag.duration(t.SendLag())
-	y.dueLag.duration(t.dueLag())
+	if y.cfg.Mode != Open || y.cfg.Concurrency == 0 || t.Due > 0 { // else the cap may have held it back
+		y.dueLag.duration(t.dueLag())
+	}
 	for _, l := range t.lags {
 		y.receiveLag.record(int64(l))
 	}

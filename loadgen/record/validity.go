@@ -20,6 +20,7 @@ const (
 	littlePerUser  = 20 // completions a user, below which Little's law cannot be judged
 	burstRatio     = 0.5
 	censoredShare  = 0.05
+	survivorShare  = 0.05
 	defaultBlock   = 16 // tokens of a KV block, where the server does not tell
 )
 
@@ -239,6 +240,11 @@ func (out *findings) notes(f Facts) {
 		"tokens an event are not known for %.0f %% of the streams: they have no ITL, and their TPOT takes the first event as one token", 100*f.NoITLRatio.Or(0)))
 	note(f.InputMismatch.Or(0) > warnMismatch, reason("input_length", f.InputMismatch, Known(warnMismatch),
 		"prompts have not the length asked for: by the server's count they differ by %.2g %%", 100*f.InputMismatch.Or(0)))
+	if all := f.Completed + f.Failed; all > 0 {
+		share := float64(f.Failed) / float64(all)
+		note(share > survivorShare, reason("survivors", Known(share), Known(survivorShare),
+			"%d of %d requests failed: every latency is of those that survived", f.Failed, all))
+	}
 	note(f.Timeouts > 0, reason("timeouts", Known(float64(f.Timeouts)), Known(0),
 		"%d requests ran into their time limit and are in no percentile: the true tail is longer", f.Timeouts))
 	if all := f.Completed + f.Censored; all > 0 {

@@ -26,7 +26,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{"sound", func(*Facts) {}, Valid, "", ""},
 		{"nothing is known", func(f *Facts) { *f = Facts{Mode: Open} }, Valid, "", ""},
-		{"errors of the server are results", func(f *Facts) { f.Failed = 5000 }, Valid, "", ""},
+		{"errors of the server are results", func(f *Facts) { f.Failed = 5000 }, Valid, "", "survivors"},
+		{"A40 guidellm#982 63 % failed, percentiles of the rest look fine", func(f *Facts) { f.Completed, f.Failed = 571, 971 }, Valid, "", "survivors"},
 
 		{"sent ratio", func(f *Facts) { f.Mode, f.Scheduled, f.Sent = Open, 1000, 989 }, Invalid, "sent_ratio", ""},
 		{"sent ratio at its limit", func(f *Facts) { f.Mode, f.Scheduled, f.Sent = Open, 1000, 990 }, Valid, "", ""},
@@ -203,6 +204,24 @@ func TestUnsentRequests(t *testing.T) {
 	cfg.Concurrency = 4
 	if rung := run(cfg); hasCode(rung.Reasons, "sent_ratio") {
 		t.Errorf("%+v: they waited behind the cap that was asked for", rung.Reasons)
+	}
+}
+
+func TestInputLength(t *testing.T) {
+	// A30 gpustack#4560: 1024 asked, 1107 by the server, 64 of them cached (A49).
+	r := NewRecorder(fixed(0, 1000))
+	for i := range int64(10) {
+		tl := request{intended: i, sent: i, first: i + 5, gap: 1, tokens: 2}.timeline()
+		tl.InputAsked = 1024
+		tl.Outcome.Usage.Prompt, tl.Outcome.Usage.Cached = 1107, 64
+		r.Add(tl)
+	}
+	r.Close(base + sec)
+	rung, _ := r.Result(Evidence{ReuseWanted: true})
+	wantValue(t, "input length", rung.InputTokens.Mean, 1107)
+	wantValue(t, "share of cached input", rung.Telemetry.PrefixCacheHitRatio, 64.0/1107)
+	if !hasCode(rung.Warnings, "input_length") || rung.Totals.InputTokens != 11070 {
+		t.Errorf("warnings %+v, totals %+v", rung.Warnings, rung.Totals)
 	}
 }
 
