@@ -107,7 +107,9 @@ func (u *run) end(now time.Duration) {
 	case <-u.g.stop():
 		u.halt(now)
 	case <-u.ctx.Done():
-		u.halt(now)
+		if !errors.Is(context.Cause(u.ctx), errDrained) {
+			u.halt(now)
+		}
 	default:
 		if u.recorder.Over(u.begin + int64(now)) {
 			_, end, _, _ := u.recorder.Window()
