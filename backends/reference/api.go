@@ -3,8 +3,9 @@ package reference
 import (
 	"bytes"
 	"crypto/subtle"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 
@@ -16,36 +17,53 @@ import (
 // jsonBody is the content type of most answers.
 const jsonBody = "application/json"
 
+// call is one request at hand: when its first byte was seen and when it had
+// been read.
+type call struct {
+	conn              *conn
+	http              *http.Request
+	body              []byte
+	accepted, arrival int64
+}
+
+// routes are the paths with their method and handler.
+var routes = map[string]struct {
+	method string
+	serve  func(*Server, *call)
+}{
+	"/v1/completions":      {http.MethodPost, func(s *Server, c *call) { s.generate(c, false) }},
+	"/v1/chat/completions": {http.MethodPost, func(s *Server, c *call) { s.generate(c, true) }},
+	"/tokenize":            {http.MethodPost, (*Server).tokenize},
+	"/detokenize":          {http.MethodPost, (*Server).detokenize},
+	"/v1/models":           {http.MethodGet, (*Server).models},
+	"/version":             {http.MethodGet, (*Server).version},
+	"/metrics":             {http.MethodGet, (*Server).exposition},
+	"/health":              {http.MethodGet, (*Server).healthy},
+	"/ping":                {http.MethodGet, (*Server).healthy},
+}
+
 // route answers a request, or starts a stream that will.
-func (s *Server) route(c *conn, r *http.Request, body []byte, accepted, arrival int64) {
-	path := r.URL.Path
-	post := map[string]func(){
-		"/v1/completions":      func() { s.generate(c, body, false, accepted, arrival) },
-		"/v1/chat/completions": func() { s.generate(c, body, true, accepted, arrival) },
-		"/tokenize":            func() { s.tokenize(c, body) },
-		"/detokenize":          func() { s.detokenize(c, body) },
-	}
-	get := map[string]func(){
-		"/v1/models": func() { c.reply(200, jsonBody, s.models()) },
-		"/health":    func() { c.reply(200, "", nil) },
-		"/ping":      func() { c.reply(200, "", nil) },
-		"/version":   func() { c.reply(200, jsonBody, s.version()) },
-		"/metrics":   func() { s.exposition(c) },
-	}
-	handler, other := post[path], get[path]
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		handler, other = other, handler
+func (s *Server) route(c *call) {
+	r, ok := routes[c.http.URL.Path]
+	method := c.http.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
 	}
 	switch {
-	case handler == nil && other == nil:
-		c.reply(404, jsonBody, []byte(`{"detail":"Not Found"}`))
-	case handler == nil || r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
-		c.reply(405, jsonBody, []byte(`{"detail":"Method Not Allowed"}`))
-	case strings.HasPrefix(path, "/v1/") && !s.authorized(r):
-		c.reply(401, jsonBody, []byte(`{"error":"Unauthorized"}`))
+	case !ok:
+		c.conn.reply(404, jsonBody, []byte(`{"detail":"Not Found"}`))
+	case method != r.method:
+		c.conn.reply(405, jsonBody, []byte(`{"detail":"Method Not Allowed"}`))
+	case strings.HasPrefix(c.http.URL.Path, "/v1/") && !s.authorized(c.http):
+		c.conn.reply(401, jsonBody, []byte(`{"error":"Unauthorized"}`))
 	default:
-		handler()
+		r.serve(s, c)
 	}
+}
+
+// refuse answers with an error.
+func (c *call) refuse(e *apiError, header ...string) {
+	c.conn.reply(e.status, jsonBody, e.body(), header...)
 }
 
 func (s *Server) authorized(r *http.Request) bool {
@@ -57,15 +75,15 @@ func (s *Server) authorized(r *http.Request) bool {
 }
 
 // generate starts the sequences of a completion or chat request.
-func (s *Server) generate(c *conn, body []byte, chat bool, accepted, arrival int64) {
+func (s *Server) generate(c *call, chat bool) {
 	var r apiRequest
-	apiErr := decodeBody(body, &r)
-	var p *plan
-	if apiErr == nil {
-		p, apiErr = s.newPlan(&r, chat)
+	if e := decodeBody(c.body, &r); e != nil {
+		c.refuse(e)
+		return
 	}
-	if apiErr != nil {
-		c.reply(apiErr.status, jsonBody, apiErr.body())
+	p, e := s.newPlan(&r, chat)
+	if e != nil {
+		c.refuse(e)
 		return
 	}
 	n := s.ordinal.Add(1) - 1
@@ -77,37 +95,39 @@ func (s *Server) generate(c *conn, body []byte, chat bool, accepted, arrival int
 	}
 	switch fault.Fault {
 	case HTTP429:
-		seconds := max(1, int(fault.Duration.Seconds()+0.5))
-		e := apiError{status: 429, kind: "RateLimitError", message: "fault on demand: http_429"}
-		c.reply(429, jsonBody, e.body(), fmt.Sprintf("retry-after: %d", seconds))
+		wait := max(1, int(math.Ceil(fault.Duration.Seconds())))
+		c.refuse(onDemand(429, "RateLimitError", HTTP429), fmt.Sprintf("retry-after: %d", wait))
 		return
 	case HTTP500:
-		e := apiError{status: 500, kind: "InternalServerError", message: "fault on demand: http_500"}
-		c.reply(500, jsonBody, e.body())
+		c.refuse(onDemand(500, "InternalServerError", HTTP500))
 		return
 	}
-	st := s.newStream(c, p, n, fault, accepted, arrival)
-	if p.stream && c.openStream() != nil {
-		c.closing = true
+	if !s.enter() {
+		c.refuse(&apiError{status: 503, kind: "Service Unavailable", message: "the server is shutting down"})
 		return
 	}
-	c.cur = st
-	s.streams.Add(1)
+	st := s.newStream(c, p, n, fault)
+	if p.stream && c.conn.openStream() != nil {
+		c.conn.closing = true
+		s.leave()
+		return
+	}
+	c.conn.cur = st
 	s.engine.locked(func(core *Core, _ int64, emit func(Token)) {
 		for i := range st.choices {
-			core.Add(&st.choices[i].seq, arrival, emit)
+			core.Add(&st.choices[i].seq, c.arrival, emit)
 		}
 	})
 }
 
 // newStream sets up the n-th request.
-func (s *Server) newStream(c *conn, p *plan, n uint64, fault FaultRule, accepted, arrival int64) *stream {
+func (s *Server) newStream(c *call, p *plan, n uint64, fault FaultRule) *stream {
 	kind := "cmpl"
 	if p.chat {
 		kind = "chatcmpl"
 	}
-	st := &stream{server: s, conn: c, plan: p, requestID: c.requestID, accepted: accepted, arrival: arrival, fault: fault,
-		id: fmt.Sprintf("%s-%016x", kind, mix(uint64(s.started)<<32+n)), created: clock.Wall(arrival).Unix(),
+	st := &stream{server: s, conn: c.conn, plan: p, requestID: c.conn.requestID, accepted: c.accepted, arrival: c.arrival, fault: fault,
+		id: fmt.Sprintf("%s-%016x", kind, mix(uint64(s.started)<<32+n)), created: clock.Wall(c.arrival).Unix(),
 		choices: make([]choice, len(p.prompts)*p.n), done: make(chan struct{}), hold: fault.Fault == Buffered && p.stream}
 	st.live = len(st.choices)
 	for i := range st.choices {
@@ -139,81 +159,71 @@ func (s *Server) newStream(c *conn, p *plan, n uint64, fault FaultRule, accepted
 	return st
 }
 
-// models is the answer of /v1/models.
-func (s *Server) models() []byte {
-	b, _ := json.Marshal(map[string]any{"object": "list", "data": []any{map[string]any{
+// healthy answers that the server is up.
+func (s *Server) healthy(c *call) { c.conn.reply(200, "", nil) }
+
+// models answers with the one model that is served.
+func (s *Server) models(c *call) {
+	c.conn.replyJSON(map[string]any{"object": "list", "data": []any{map[string]any{
 		"id": s.cfg.ServedModelName, "object": "model", "created": s.started, "owned_by": "headway", "root": s.info.Name,
 		"parent": nil, "max_model_len": s.maxLen, "executor": s.info.Executor, "device": s.info.Device, "simulated": s.info.Simulated,
 	}}})
-	return b
 }
 
-// version is the answer of /version.
-func (s *Server) version() []byte {
-	b, _ := json.Marshal(map[string]any{"version": s.cfg.Version, "engine": "headway", "executor": s.info.Executor,
+// version answers with what serves.
+func (s *Server) version(c *call) {
+	c.conn.replyJSON(map[string]any{"version": s.cfg.Version, "engine": "headway", "executor": s.info.Executor,
 		"device": s.info.Device, "simulated": s.info.Simulated})
-	return b
 }
 
-// exposition is the answer of /metrics.
-func (s *Server) exposition(c *conn) {
+// exposition answers with the metrics in Prometheus' text format.
+func (s *Server) exposition(c *call) {
 	families, err := s.registry.Gather()
-	if err != nil {
-		c.reply(500, jsonBody, (&apiError{status: 500, kind: "InternalServerError", message: err.Error()}).body())
-		return
-	}
 	format := expfmt.NewFormat(expfmt.TypeTextPlain)
 	var b bytes.Buffer
 	enc := expfmt.NewEncoder(&b, format)
 	for _, f := range families {
-		if err := enc.Encode(f); err != nil {
-			c.reply(500, jsonBody, (&apiError{status: 500, kind: "InternalServerError", message: err.Error()}).body())
-			return
-		}
+		err = errors.Join(err, enc.Encode(f))
 	}
-	c.reply(200, string(format), b.Bytes())
+	if err != nil {
+		c.refuse(&apiError{status: 500, kind: "InternalServerError", message: err.Error()})
+		return
+	}
+	c.conn.reply(200, string(format), b.Bytes())
 }
 
 // tokenize answers with the ids of a prompt or of messages.
-func (s *Server) tokenize(c *conn, body []byte) {
+func (s *Server) tokenize(c *call) {
 	var r struct {
-		apiRequest
-		Prompt *string `json:"prompt"`
+		Prompt           *string      `json:"prompt"`
+		Messages         []apiMessage `json:"messages"`
+		AddSpecialTokens *bool        `json:"add_special_tokens"`
 	}
-	apiErr := decodeBody(body, &r)
-	var ids []int32
-	if apiErr == nil {
-		ids, apiErr = s.tokens(&r.apiRequest, r.Prompt)
-	}
-	if apiErr != nil {
-		c.reply(apiErr.status, jsonBody, apiErr.body())
+	if e := decodeBody(c.body, &r); e != nil {
+		c.refuse(e)
 		return
 	}
+	var ids []int32
+	if r.Prompt != nil {
+		ids = s.cfg.Tokenizer.Encode(*r.Prompt, r.AddSpecialTokens == nil || *r.AddSpecialTokens)
+	} else {
+		var e *apiError
+		if ids, e = s.chatPrompt(r.Messages); e != nil {
+			c.refuse(e)
+			return
+		}
+	}
 	b := fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":`, len(ids), s.maxLen)
-	c.reply(200, jsonBody, append(appendIDs(b, ids), `,"token_strs":null}`...))
-}
-
-func (s *Server) tokens(r *apiRequest, prompt *string) ([]int32, *apiError) {
-	if prompt != nil {
-		return s.cfg.Tokenizer.Encode(*prompt, r.AddSpecialTokens == nil || *r.AddSpecialTokens), nil
-	}
-	if len(r.Messages) == 0 {
-		return nil, badShape("body.prompt", "body.prompt is missing; give prompt or messages")
-	}
-	lists, err := s.prompts(r, true)
-	if err != nil {
-		return nil, err
-	}
-	return lists[0], nil
+	c.conn.reply(200, jsonBody, append(appendIDs(b, ids), `,"token_strs":null}`...))
 }
 
 // detokenize answers with the text of ids.
-func (s *Server) detokenize(c *conn, body []byte) {
+func (s *Server) detokenize(c *call) {
 	var r struct {
 		Tokens []int32 `json:"tokens"`
 	}
-	if apiErr := decodeBody(body, &r); apiErr != nil {
-		c.reply(apiErr.status, jsonBody, apiErr.body())
+	if e := decodeBody(c.body, &r); e != nil {
+		c.refuse(e)
 		return
 	}
 	var text []byte
@@ -222,5 +232,5 @@ func (s *Server) detokenize(c *conn, body []byte) {
 		text = j.append(text, s.pieces.of(id))
 	}
 	b := appendQuoted([]byte(`{"prompt":`), j.flush(text))
-	c.reply(200, jsonBody, append(b, '}'))
+	c.conn.reply(200, jsonBody, append(b, '}'))
 }

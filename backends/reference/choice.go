@@ -137,14 +137,12 @@ func (st *stream) strikes(ch *choice, now int64) bool {
 	switch st.fault.Fault {
 	case ErrorFirst:
 		if first {
-			st.abort(now)
-			st.fail(now, &apiError{status: 500, kind: "InternalServerError", message: "fault on demand: error_first"})
+			st.fail(now, onDemand(500, "InternalServerError", ErrorFirst))
 			return true
 		}
 	case ErrorMid:
 		if half {
-			st.abort(now)
-			st.fail(now, &apiError{status: 500, kind: "InternalServerError", message: "fault on demand: error_mid"})
+			st.fail(now, onDemand(500, "InternalServerError", ErrorMid))
 			return true
 		}
 	case Truncate, Cut:

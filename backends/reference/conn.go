@@ -2,6 +2,7 @@ package reference
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func (c *conn) request(accepted int64) bool {
 	r, err := http.ReadRequest(c.br)
 	if err != nil {
 		c.closing = true
-		c.reply(400, "application/json", badShape("", "not an HTTP request: %v", err).body())
+		c.reply(400, jsonBody, badShape("", "not an HTTP request: %v", err).body())
 		return false
 	}
 	c.chunked = r.ProtoAtLeast(1, 1)
@@ -103,12 +104,11 @@ func (c *conn) request(accepted int64) bool {
 		c.closing = true
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			c.reply(413, "application/json", badValue("", "the body is larger than %d bytes", maxBody).body())
+			c.reply(413, jsonBody, badValue("", "the body is larger than %d bytes", maxBody).body())
 		}
 		return false
 	}
-	arrival := clock.Now()
-	c.server.route(c, r, body, accepted, arrival)
+	c.server.route(&call{conn: c, http: r, body: body, accepted: accepted, arrival: clock.Now()})
 	return c.cur != nil || !c.closing
 }
 
@@ -126,6 +126,16 @@ func (c *conn) reply(status int, contentType string, body []byte, header ...stri
 	if _, err := c.nc.Write(c.appendReply(nil, status, contentType, body, header...)); err != nil {
 		c.closing = true
 	}
+}
+
+// replyJSON sends v, which has only plain values.
+func (c *conn) replyJSON(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		c.reply(500, jsonBody, (&apiError{status: 500, kind: "InternalServerError", message: err.Error()}).body())
+		return
+	}
+	c.reply(200, jsonBody, b)
 }
 
 // appendReply appends an answer in one piece; header are whole header lines.
@@ -172,7 +182,7 @@ func (c *conn) openStream() error {
 		c.closing = true
 	}
 	b := c.appendHead(make([]byte, 0, 256), 200)
-	b = append(b, "content-type: "+streamType+"\r\n"...)
+	b = append(b, "content-type: text/event-stream; charset=utf-8\r\n"...)
 	if c.chunked {
 		b = append(b, "transfer-encoding: chunked\r\n"...)
 	}

@@ -6,8 +6,9 @@ import "slices"
 // only; the memory is the executor's. It is not safe for concurrent use.
 type KVCache struct {
 	size int     // positions a block
-	free []int32 // kept sorted when runs are wanted
+	free []int32 // a stack; unused when runs are wanted
 	used []bool
+	n    int // blocks in use
 	runs bool
 }
 
@@ -15,11 +16,11 @@ type KVCache struct {
 // one run of neighbouring blocks (first fit), as engines had before paging.
 func NewKVCache(c KVConfig, contiguous bool) *KVCache {
 	k := &KVCache{size: c.BlockSize, used: make([]bool, c.Blocks), runs: contiguous}
-	for i := c.Blocks - 1; i >= 0; i-- {
-		k.free = append(k.free, int32(i))
-	}
-	if contiguous {
-		k.free = nil
+	if !contiguous {
+		k.free = make([]int32, c.Blocks)
+		for i := range k.free {
+			k.free[i] = int32(c.Blocks - 1 - i)
+		}
 	}
 	return k
 }
@@ -28,18 +29,7 @@ func NewKVCache(c KVConfig, contiguous bool) *KVCache {
 func (k *KVCache) Blocks() int { return len(k.used) }
 
 // Used returns the number of blocks that are handed out.
-func (k *KVCache) Used() int {
-	if !k.runs {
-		return len(k.used) - len(k.free)
-	}
-	n := 0
-	for _, u := range k.used {
-		if u {
-			n++
-		}
-	}
-	return n
-}
+func (k *KVCache) Used() int { return k.n }
 
 // Usage is Used over Blocks, 0 to 1.
 func (k *KVCache) Usage() float64 { return float64(k.Used()) / float64(max(1, len(k.used))) }
@@ -58,6 +48,7 @@ func (k *KVCache) Grow(table []int32, positions int) ([]int32, bool) {
 	case need > len(k.free):
 		return table, false
 	}
+	k.n += need
 	for range need {
 		b := k.free[len(k.free)-1]
 		k.free = k.free[:len(k.free)-1]
@@ -75,6 +66,7 @@ func (k *KVCache) run(table []int32, need int) ([]int32, bool) {
 			continue
 		}
 		if n++; n == need {
+			k.n += need
 			for b := start; b < start+n; b++ {
 				k.used[b] = true
 				table = append(table, int32(b))
@@ -87,6 +79,7 @@ func (k *KVCache) run(table []int32, need int) ([]int32, bool) {
 
 // Free takes the blocks of a table back and returns the empty table.
 func (k *KVCache) Free(table []int32) []int32 {
+	k.n -= len(table)
 	for _, b := range slices.Backward(table) {
 		k.used[b] = false
 		if !k.runs {

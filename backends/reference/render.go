@@ -5,11 +5,8 @@ import (
 	"strconv"
 )
 
-// streamHead is what precedes the chunks of a streamed answer.
-const (
-	streamType = "text/event-stream; charset=utf-8"
-	doneEvent  = "data: [DONE]\n\n"
-)
+// doneEvent ends a stream of events.
+const doneEvent = "data: [DONE]\n\n"
 
 // prepare builds what the chunks of a choice have in common.
 func (ch *choice) prepare() {
@@ -211,7 +208,7 @@ func (st *stream) fail(now int64, e *apiError) {
 		st.end(start)
 		st.endBody(true)
 	} else {
-		st.buf = st.conn.appendReply(st.buf, e.status, "application/json", e.body())
+		st.buf = st.conn.appendReply(st.buf, e.status, jsonBody, e.body())
 	}
 	st.push(0, 0)
 }
@@ -257,7 +254,7 @@ func (st *stream) renderWhole(at int64) {
 	prompt, completion := st.usage()
 	b = append(b, `],"usage":`...)
 	b = append(appendUsage(b, prompt, completion), '}')
-	st.buf = st.conn.appendReply(st.buf, 200, "application/json", b)
+	st.buf = st.conn.appendReply(st.buf, 200, jsonBody, b)
 	st.push(at, tokens)
 }
 

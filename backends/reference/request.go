@@ -35,6 +35,11 @@ func (e *apiError) body() []byte {
 
 func quoted(s string) []byte { return appendQuoted(nil, []byte(strings.ToValidUTF8(s, "\uFFFD"))) }
 
+// onDemand is the error of a fault.
+func onDemand(status int, kind string, f Fault) *apiError {
+	return &apiError{status: status, kind: kind, message: "fault on demand: " + string(f)}
+}
+
 // badValue is a field whose value can't be served.
 func badValue(param, format string, args ...any) *apiError {
 	return &apiError{status: 400, kind: "BadRequestError", param: param, message: fmt.Sprintf(format, args...)}
@@ -284,18 +289,24 @@ func (s *Server) prompts(r *apiRequest, chat bool) ([][]int32, *apiError) {
 		special := r.AddSpecialTokens == nil || *r.AddSpecialTokens
 		return decodePrompt(r.Prompt, func(text string) []int32 { return s.cfg.Tokenizer.Encode(text, special) })
 	}
-	if len(r.Messages) == 0 {
+	ids, err := s.chatPrompt(r.Messages)
+	return [][]int32{ids}, err
+}
+
+// chatPrompt returns the token ids of a conversation.
+func (s *Server) chatPrompt(turns []apiMessage) ([]int32, *apiError) {
+	if len(turns) == 0 {
 		return nil, badShape("body.messages", "body.messages is missing or empty")
 	}
-	messages := make([]ChatMessage, len(r.Messages))
-	for i, m := range r.Messages {
+	messages := make([]ChatMessage, len(turns))
+	for i, m := range turns {
 		messages[i] = ChatMessage{Role: m.Role, Content: string(m.Content)}
 	}
 	ids, err := s.cfg.Tokenizer.Chat(messages)
 	if err != nil {
 		return nil, badValue("messages", "%v", err)
 	}
-	return [][]int32{ids}, nil
+	return ids, nil
 }
 
 func (s *Server) checkPrompt(prompt []int32) *apiError {

@@ -16,7 +16,8 @@ type SchedulerConfig struct {
 	Contiguous  bool
 	MaxModelLen int
 	// ChunkedPrefill is the number of tokens that a step computes at most,
-	// decoding first; prompts are cut to fit. 0 computes whole prompts.
+	// decoding first; prompts are cut to fit. 0 computes whole prompts, as
+	// static batches always do.
 	ChunkedPrefill int
 	// Static admits a batch of BatchSize sequences only when the last batch has
 	// ended, or fewer when the oldest has waited BatchWindow nanoseconds.
@@ -51,6 +52,7 @@ func NewScheduler(cfg SchedulerConfig) *Scheduler {
 	}
 	if cfg.Static {
 		cfg.BatchSize = min(max(1, cfg.BatchSize), cfg.MaxNumSeqs)
+		cfg.ChunkedPrefill = 0
 	}
 	return &Scheduler{cfg: cfg, kv: NewKVCache(cfg.KV, cfg.Contiguous)}
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -66,12 +67,13 @@ type Server struct {
 	started   int64 // Unix seconds
 	ordinal   atomic.Uint64
 	sequences atomic.Uint64
-	streams   sync.WaitGroup
 	accepting sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
-	down  bool
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	active   int           // requests being answered
+	draining chan struct{} // closed when active falls to 0; nil while serving
+	down     bool
 }
 
 // Start listens, starts the engine and serves. When it returns the server is
@@ -152,6 +154,8 @@ func (s *Server) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
+			// Out of file descriptors: wait for some to be given back.
+			time.Sleep(5 * time.Millisecond)
 			continue
 		}
 		c := newConn(s, nc)
@@ -173,15 +177,18 @@ func (s *Server) accept() {
 }
 
 // Shutdown stops listening, lets the requests in progress end until ctx is
-// done, then ends everything and flushes the emission log, whose first error
-// it returns. The executor stays open: it is the caller's.
+// done (new ones are refused), then ends everything and flushes the emission
+// log, whose first error it returns. The executor stays open: it is the
+// caller's. Shutdown must be called once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.ln.Close()
 	drained := make(chan struct{})
-	go func() {
-		s.streams.Wait()
+	s.mu.Lock()
+	s.draining = drained
+	if s.active == 0 {
 		close(drained)
-	}()
+	}
+	s.mu.Unlock()
 	select {
 	case <-drained:
 	case <-ctx.Done():
@@ -222,5 +229,22 @@ func (s *Server) cancel(st *stream) {
 	st.flush()
 }
 
-// forget takes note that a request has ended.
-func (s *Server) forget(*stream) { s.streams.Done() }
+// enter counts a request in, unless the server is shutting down.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining == nil {
+		s.active++
+		return true
+	}
+	return false
+}
+
+// leave counts a request out.
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active--; s.active == 0 && s.draining != nil {
+		close(s.draining)
+	}
+}

@@ -34,6 +34,7 @@ type stream struct {
 	buf    []byte
 	chunks []chunk
 	sent   int // bytes of buf that are written
+	next   int // the chunk to be written next
 	busy   bool
 	hold   bool // chunks wait for the last one
 	last   bool // the last chunk is in chunks
@@ -80,14 +81,10 @@ func (st *stream) flush() {
 // write would block; the stream then stays busy and the rest of the chunk is
 // still to be written.
 func (st *stream) writeChunks(write func([]byte) (n int, blocked bool, err error)) bool {
-	next := 0
 	for {
 		st.mu.Lock()
-		if st.broken {
-			st.buf, st.chunks, st.sent = nil, nil, 0
-		}
-		if next == len(st.chunks) {
-			st.buf, st.chunks, st.sent, st.busy = st.buf[:0], st.chunks[:0], 0, false
+		if st.next == len(st.chunks) || st.broken {
+			st.buf, st.chunks, st.sent, st.next, st.busy = st.buf[:0], st.chunks[:0], 0, 0, false
 			finish := st.last && !st.ended
 			st.ended = st.ended || finish
 			st.mu.Unlock()
@@ -96,33 +93,28 @@ func (st *stream) writeChunks(write func([]byte) (n int, blocked bool, err error
 			}
 			return true
 		}
-		c := st.chunks[next]
+		c := st.chunks[st.next]
 		b := st.buf[st.sent:c.end]
 		st.mu.Unlock()
 
 		now := clock.Now()
 		n, blocked, err := write(b)
-		if c.tokens > 0 {
+		if c.tokens > 0 && err == nil {
 			st.stamp(c, now)
 		}
 		st.mu.Lock()
 		st.sent += n
-		switch {
-		case err != nil:
-			st.broken = true
-		case blocked:
-			// What is left is a chunk without tokens: they are stamped.
-			st.chunks = append(st.chunks[:0], st.chunks[next:]...)
-			st.chunks[0].tokens = 0
-			st.mu.Unlock()
-			return false
-		default:
-			next++
+		if blocked {
+			st.chunks[st.next].tokens = 0 // they are stamped
+		} else {
+			st.next++
 		}
 		st.mu.Unlock()
 		if err != nil {
 			st.server.cancel(st)
-			next = 0
+		}
+		if blocked {
+			return false
 		}
 	}
 }
@@ -139,7 +131,7 @@ func (st *stream) stamp(c chunk, now int64) {
 // connection.
 func (st *stream) finish() {
 	st.server.emission.log(st, clock.Now())
-	st.server.forget(st)
+	st.server.leave()
 	if st.reset {
 		st.conn.reset()
 	} else if st.conn.closing {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,7 +66,7 @@ of a GPU predicts.`,
 	fl.StringVar(&f.law, "law", "", "times of a simulated server (sim), as slots=16,ttft=50ms,itl=10ms+0.1ms*n")
 	fl.StringVar(&f.gpu, "gpu", "", "GPU whose roofline gives the times (sim), as H100-SXM-80GB or 4xH100-SXM-80GB")
 	fl.StringVar(&f.faults, "faults", "", "faults on demand (sim), as truncate=10%,stall=5%:2s,seed=7; there are "+strings.Join(reference.FaultNames(), ", "))
-	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 256, "sequences that run at once")
+	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "sequences that run at once (default: 256; with --law its slots)")
 	fl.IntVar(&f.maxModelLen, "max-model-len", 0, "tokens of prompt and output together (default: the model's)")
 	fl.StringVar(&f.kvMemory, "kv-cache-memory", "", "memory of the KV cache, as 512MiB (default: 512MiB; for sim what is needed or the GPU leaves)")
 	fl.IntVar(&f.blockSize, "block-size", 16, "positions in a block of the KV cache")
@@ -101,8 +103,10 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	info := cfg.Executor.Info()
 	if info.Simulated {
-		// A thread that sleeps to a time must find a processor when it wakes.
+		// A thread that sleeps to a time must find a processor when it wakes, and
+		// memory is cheaper than a collection in between.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+		debug.SetGCPercent(400)
 	}
 	s, err := reference.Start(cfg)
 	if err != nil {
@@ -129,13 +133,13 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 // config makes the server's configuration of the flags.
 func (f *serveFlags) config() (reference.Config, error) {
 	cfg := reference.Config{
-		Addr: f.addr, ServedModelName: f.served, MaxModelLen: f.maxModelLen, MaxNumSeqs: f.maxNumSeqs,
+		Addr: f.addr, ServedModelName: f.served, MaxModelLen: f.maxModelLen, MaxNumSeqs: cmp.Or(f.maxNumSeqs, 256),
 		ChunkedPrefill: f.chunked, Contiguous: f.kv.value == "contiguous", Static: f.batching.value == "static",
 		BatchSize: f.batchSize, BatchWindow: int64(f.batchWindow), Lanes: f.lanes, Seed: uint64(f.seed), Version: thisBuild().Version,
 	}
 	cfg.KV.BlockSize = f.blockSize
 	switch {
-	case f.maxNumSeqs < 1:
+	case f.maxNumSeqs < 0:
 		return cfg, usagef("--max-num-seqs must be at least 1, not %d", f.maxNumSeqs)
 	case f.blockSize < 1:
 		return cfg, usagef("--block-size must be at least 1, not %d", f.blockSize)
@@ -143,6 +147,8 @@ func (f *serveFlags) config() (reference.Config, error) {
 		return cfg, usagef("--batch-size must be at least 1, not %d", f.batchSize)
 	case f.chunked < 0 || f.maxModelLen < 0 || f.batchWindow < 0:
 		return cfg, usagef("--chunked-prefill, --max-model-len and --batch-window can't be negative")
+	case f.chunked > 0 && cfg.Static:
+		return cfg, usagef("--chunked-prefill needs --batching continuous")
 	case f.executor.value != "sim" && (f.law != "" || f.gpu != "" || f.faults != ""):
 		return cfg, usagef("--law, --gpu and --faults need --executor sim")
 	}
@@ -199,8 +205,9 @@ func (f *serveFlags) simulated(cfg reference.Config, memory int64) (reference.Co
 			return cfg, usagef("--law: %w", err)
 		}
 		cfg.Executor = sim.NewLaw(law, info)
-		// The law's slots are the only limit that it knows.
-		cfg.MaxNumSeqs = law.Slots
+		if cfg.MaxNumSeqs = f.maxNumSeqs; law.Slots > 0 && (f.maxNumSeqs == 0 || law.Slots < f.maxNumSeqs) {
+			cfg.MaxNumSeqs = law.Slots
+		}
 		if memory == 0 {
 			memory = 1 << 40
 		}
@@ -230,9 +237,9 @@ func (f *serveFlags) simulated(cfg reference.Config, memory int64) (reference.Co
 	return cfg, nil
 }
 
-// blocks is the number of KV blocks that memory holds, at most four million.
+// blocks is the number of KV blocks that memory holds, at most a million.
 func blocks(memory, perToken int64, size int) int {
-	return int(min(4<<20, memory/(perToken*int64(size))))
+	return int(min(1<<20, memory/(perToken*int64(size))))
 }
 
 // parseBytes reads a size such as 512MiB or 2GB.
