@@ -202,9 +202,9 @@ func (p *Profile) complete() {
 	}
 	if open := p.Load.Open; open != nil {
 		if open.Arrivals == "" && open.Trace == nil {
-			open.Arrivals = "poisson"
+			open.Arrivals = ArrivalsPoisson
 		}
-		if open.Burstiness == 0 && open.Arrivals == "gamma" {
+		if open.Burstiness == 0 && open.Arrivals == ArrivalsGamma {
 			open.Burstiness = 1
 		}
 		if open.Trace != nil && open.Trace.Speed == 0 {

@@ -149,6 +149,13 @@ type ThinkTime struct {
 	StdDev Duration // lognormal
 }
 
+// Arrivals of an OpenLoad.
+const (
+	ArrivalsConstant = "constant"
+	ArrivalsPoisson  = "poisson"
+	ArrivalsGamma    = "gamma"
+)
+
 // OpenLoad sends on a schedule, whatever the server does, one rung a rate.
 type OpenLoad struct {
 	Rate       []float64 `yaml:"rate,omitempty" json:"rate,omitempty"`             // requests per second

@@ -253,8 +253,8 @@ func (c *checker) open(l *OpenLoad) {
 		c.require(!slices.Contains(l.Rate[:i], r), field, "raise stage.repeats to measure a load again", "%v stands twice", r)
 	}
 	if l.Trace == nil {
-		c.oneOf("load.open.arrivals", l.Arrivals, "constant", "poisson", "gamma")
-		if l.Arrivals == "gamma" {
+		c.oneOf("load.open.arrivals", l.Arrivals, ArrivalsConstant, ArrivalsPoisson, ArrivalsGamma)
+		if l.Arrivals == ArrivalsGamma {
 			c.require(l.Burstiness > 0 && l.Burstiness <= 1e6, "load.open.burstiness", "give a shape above 0; 1 is Poisson, below 1 is bursty", "%v is out of range", l.Burstiness)
 		} else {
 			c.require(l.Burstiness == 0, "load.open.burstiness", "write arrivals: gamma, or remove it", "has no effect on %s arrivals", l.Arrivals)
