@@ -35,8 +35,9 @@ everyone only waits longer.
 
 Exit codes: 0 done and passed; 1 a gate failed; 2 usage or invalid input;
 3 the run could not be made or is invalid; 4 inconclusive; 130 interrupted.`,
-		Example: `  headway profile list
-  headway profile show chat`,
+		Example: `  headway run quickstart
+  headway run chat --target http://localhost:8000 --slo ttft_p95=500ms
+  headway gate RUN --slo ttft_p95=500ms --at operating-point`,
 	}
 	group(root, commands()...)
 	root.SilenceErrors = true
