@@ -55,7 +55,7 @@ type Config struct {
 //
 // The window is [start, end). Its start is known from the beginning with a
 // fixed warm-up. With AutoWarmup timelines are kept aside until the steady
-// state is found, and are then counted as if it had been known; at most 64 MiB
+// state is found, and are then counted as if it had been known; at most 32 MiB
 // of them are kept, and when older ones must go, the window starts after them.
 // Its end moves on in steps of a tenth of Measure until the rung has what it
 // needs.
@@ -124,10 +124,10 @@ func (r *Recorder) begin(start, end int64) {
 	r.start, r.end, r.open = start, end, true
 	r.steady = nil
 	r.tally.open(start, r.step)
-	for _, t := range r.kept.take() {
+	r.kept.empty(func(t *Timeline) {
 		r.advance(t.end)
 		r.tally.add(t, r.start, r.end)
-	}
+	})
 }
 
 // Began notes that a request is about to be sent. Add undoes it.

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -318,15 +319,48 @@ func TestAutoWarmupNeverSteady(t *testing.T) {
 func TestWaitingIsBounded(t *testing.T) {
 	var w waiting
 	q := request{tokens: 2000, first: 1, gap: 1}.timeline()
-	for i := range int64(3000) {
+	for i := range int64(6000) {
 		q.end = base + i
 		w.add(q)
-		if w.bytes > keepLimit+size(q) {
+		if w.bytes > keepLimit+1<<20 {
 			t.Fatalf("%d bytes are kept, over the limit of %d", w.bytes, keepLimit)
 		}
 	}
-	if w.floor == 0 || w.list[0].end <= w.floor {
-		t.Errorf("floor %d, oldest kept %d: a window could begin within what was dropped", w.floor, w.list[0].end)
+	if w.floor == 0 || w.list[0].timeline.end <= w.floor {
+		t.Errorf("floor %d, oldest kept %d: a window could begin within what was dropped", w.floor, w.list[0].timeline.end)
+	}
+	if n := w.list[0].size() / 2000; n > 9 {
+		t.Errorf("%d bytes a token", n)
+	}
+}
+
+func TestPackedTimeline(t *testing.T) {
+	var w waiting
+	for n := range 4 {
+		tl := request{intended: 5, sent: 7, first: 50, gap: 13, tokens: n}.timeline()
+		tl.warn("odd")
+		w.add(tl)
+	}
+	n := 0
+	w.empty(func(got *Timeline) {
+		want := request{intended: 5, sent: 7, first: 50, gap: 13, tokens: n}.timeline()
+		same := got.Intended == want.Intended && got.sent == want.sent && got.end == want.end && got.class == want.class &&
+			got.tokens == want.tokens && slices.Equal(got.lags, want.lags) && slices.Equal(got.warnings, []string{"odd"})
+		type event struct {
+			at int64
+			k  int
+		}
+		list := func(t *Timeline) (out []event) {
+			t.Arrivals(func(at int64, k int) { out = append(out, event{at, k}) })
+			return out
+		}
+		if !same || !slices.Equal(list(got), list(want)) || !slices.Equal(gapsPerToken(got), gapsPerToken(want)) {
+			t.Errorf("%d tokens came back as %+v, were %+v", n, got, want)
+		}
+		n++
+	})
+	if n != 4 || len(w.list) != 0 || w.bytes != 0 {
+		t.Errorf("%d came back, %d are left of %d bytes", n, len(w.list), w.bytes)
 	}
 }
 
