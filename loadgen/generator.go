@@ -48,6 +48,7 @@ type Generator struct {
 	// on package clock. Nil watches nothing.
 	Observe func(Rung) func(start, end int64) record.Evidence
 
+	purse    *purse // the ladder's budget, nil without
 	newPacer func() pacer
 	stopOnce sync.Once
 	stopInit sync.Once

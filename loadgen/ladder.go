@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/headway-bench/headway/loadgen/record"
-	"github.com/headway-bench/headway/profiles"
 )
 
 // Ladder runs the rungs of a plan, one after the other, against one target or
@@ -35,20 +34,11 @@ type Ladder struct {
 	done   [][]record.Rung
 	failed int     // successive rungs in which most requests failed
 	barred float64 // loads from here on are left out
-	spent  Budget
+	purse  *purse
 }
 
 // Note is something about a ladder that its reader must know.
 type Note struct{ Code, Message string }
-
-// Budget bounds what a ladder sends; 0 is no bound.
-type Budget struct {
-	Tokens int64 // input and output
-	USD    float64
-}
-
-// BudgetOf returns the budget of a profile.
-func BudgetOf(c profiles.Cost) Budget { return Budget{Tokens: c.MaxTokens, USD: c.MaxUSD} }
 
 // maxFailed is the number of successive rungs in which most requests failed
 // that ends the climb to higher loads.
@@ -59,6 +49,10 @@ const maxFailed = 2
 // ends, or what else ended it. Rungs that were done stay done.
 func (l *Ladder) Run(ctx context.Context) error {
 	l.done = make([][]record.Rung, len(l.Generators))
+	l.purse = &purse{budget: l.Budget, price: l.Plan.price}
+	for _, g := range l.Generators {
+		g.purse = l.purse
+	}
 	for _, r := range l.Plan.Rungs {
 		if l.barred > 0 && r.load() >= l.barred {
 			continue
@@ -94,10 +88,6 @@ func (l *Ladder) Done() [][]record.Rung { return l.done }
 
 // rung offers one rung to every target. end says that the ladder is over.
 func (l *Ladder) rung(ctx context.Context, r Rung) (end bool, err error) {
-	if l.broke() {
-		l.note("budget", fmt.Sprintf("the budget is spent: %d tokens, %.2f USD; rungs from %d on are left out", l.spent.Tokens, l.spent.USD, r.Index))
-		return true, nil
-	}
 	order := make([]int, len(l.Generators))
 	for i := range order {
 		order[i] = i
@@ -118,12 +108,16 @@ func (l *Ladder) rung(ctx context.Context, r Rung) (end bool, err error) {
 			return true, err
 		}
 		l.done[target] = append(l.done[target], result)
-		l.pay(result)
+		l.purse.time(result.Window.EndS)
 		if err := l.OnRung(target, result, histograms); err != nil {
 			return true, err
 		}
 		if interrupted {
 			return true, err
+		}
+		if spent, empty := l.purse.state(); empty {
+			l.note("budget", fmt.Sprintf("the budget is spent: %d tokens, %.2f USD; the ladder ends within rung %d", spent.Tokens, spent.USD, r.Index))
+			return true, nil
 		}
 		mostFailed = mostFailed && result.Totals.Failed > result.Totals.Completed
 	}
@@ -147,18 +141,6 @@ func (l *Ladder) judge(r Rung, mostFailed bool) {
 		}
 	}
 	l.note("most_failed", fmt.Sprintf("most requests failed in %d successive rungs; loads of %v and above are left out", l.failed, l.barred))
-}
-
-// pay adds what a rung cost.
-func (l *Ladder) pay(r record.Rung) {
-	price := l.Plan.price
-	l.spent.Tokens += r.Totals.InputTokens + r.Totals.OutputTokens
-	l.spent.USD += (float64(r.Totals.InputTokens)*price.USDPerMIn+float64(r.Totals.OutputTokens)*price.USDPerMOut)/1e6 +
-		price.USDPerHour*r.Window.EndS/3600
-}
-
-func (l *Ladder) broke() bool {
-	return l.Budget.Tokens > 0 && l.spent.Tokens >= l.Budget.Tokens || l.Budget.USD > 0 && l.spent.USD >= l.Budget.USD
 }
 
 func (l *Ladder) note(code, message string) {

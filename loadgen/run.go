@@ -156,6 +156,16 @@ func (u *run) done(user int, more bool, delay time.Duration) (own Send, ok bool)
 	return own, ok
 }
 
+// broke ends the rung because the budget holds no further request. What is in
+// flight is drained.
+func (u *run) broke() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	u.issuer.Stop(0)
+	u.recorder.Close(u.begin + int64(now))
+}
+
 // fail ends the rung for an error of this machine, such as a full disk.
 func (u *run) fail(err error) {
 	u.mu.Lock()
@@ -192,6 +202,9 @@ func (u *run) drain() {
 	case <-u.idle:
 	case <-u.ctx.Done():
 	case <-limit.C:
+		u.mu.Lock()
+		u.issuer.Stop(0)
+		u.mu.Unlock()
 		u.cancel(errDrained)
 	}
 	<-u.idle

@@ -284,13 +284,23 @@ func TestLadderStopsAfterTwoFailingRungs(t *testing.T) {
 	})
 }
 
-func TestBudgetEndsTheLadder(t *testing.T) {
+func TestBudgetIsNeverOverdrawn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{ttft: 100 * time.Millisecond, tokens: 1}
-		rungs, err := climb(t, f, profile(func(p *profiles.Profile) { p.Load = closed(1, 2, 4) }),
-			func(l *Ladder) { l.Budget = Budget{Tokens: 3000} }) // a rung of 1 user has 110 x 17
-		if err != nil || len(rungs) != 2 {
-			t.Errorf("%d rungs, want 2; %v", len(rungs), err)
+		var notes []Note
+		rungs, err := climb(t, f, profile(func(p *profiles.Profile) { p.Load = closed(1, 8, 16) }), func(l *Ladder) {
+			l.Budget = Budget{Tokens: 5000} // 16 + 1 a request; the first rung takes 110 of them
+			l.OnNote = func(n Note) { notes = append(notes, n) }
+		})
+		if err != nil || len(rungs) != 2 || len(notes) != 1 || notes[0].Code != "budget" {
+			t.Fatalf("%d rungs, notes %v, %v", len(rungs), notes, err)
+		}
+		var spent int64
+		for _, r := range rungs {
+			spent += r.Totals.InputTokens + r.Totals.OutputTokens
+		}
+		if spent > 5000 || spent < 5000-8*20 || spent != int64(17*len(f.requests)) {
+			t.Errorf("%d tokens spent of 5000, the target saw %d requests", spent, len(f.requests))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
 )
+
+// errBudget is why a request that the budget does not hold is not sent.
+var errBudget = errors.New("the budget holds no further request")
 
 // worker is one user's goroutine. It sends one request at a time and reads its
 // answer to the end.
@@ -46,8 +50,12 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 	defer t.Release()
 	t.Reset(w.id(s.Seq), u.begin+int64(s.Intended), 0)
 	t.Rung, t.Index, t.Count = u.rung.Index, int(s.Seq), u.g.Count
+	if err == nil && u.g.purse != nil && !u.g.purse.reserve(item) {
+		u.broke()
+		err = errBudget
+	}
 	if err != nil {
-		if u.ctx.Err() == nil {
+		if u.ctx.Err() == nil && !errors.Is(err, errBudget) {
 			u.fail(err)
 		}
 		t.Censored = true
@@ -60,6 +68,9 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 	t.Censored = out.Class == backends.Cancelled && u.ctx.Err() != nil
 	t.Finish(out)
 	u.recorder.Add(t)
+	if u.g.purse != nil {
+		u.g.purse.settle(item, t)
+	}
 	if u.g.Log != nil {
 		if err := u.g.Log.Add(t); err != nil {
 			u.fail(err)
