@@ -103,7 +103,10 @@ func (out *findings) load(f Facts) {
 		out.invalid = append(out.invalid, reason("client_limit", Known(float64(f.ClientLimited)/float64(all)), Known(maxClientLimit),
 			"%d requests failed for a limit of this machine, such as file descriptors or ports", f.ClientLimited))
 	}
-	if most, ok := f.InFlightMax.Float(); ok && f.Mode == Closed && !f.ThinkTime && most < float64(f.Concurrency) {
+	// A server that refuses at once is never found busy by all users: its
+	// errors are results.
+	refused := f.Failed > f.Completed
+	if most, ok := f.InFlightMax.Float(); ok && f.Mode == Closed && !f.ThinkTime && !refused && most < float64(f.Concurrency) {
 		out.invalid = append(out.invalid, reason("concurrency_not_reached", f.InFlightMax, Known(float64(f.Concurrency)),
 			"at most %.0f requests were in flight of %d asked for", most, f.Concurrency))
 	}

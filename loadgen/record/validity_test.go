@@ -50,6 +50,7 @@ func TestJudge(t *testing.T) {
 		{"D118 InferenceX#970 prefix cache that nobody asked for", func(f *Facts) { f.CachedTokens = Known(17) }, Invalid, "prefix_cache", ""},
 		{"prefix cache within template and block", func(f *Facts) { f.CachedTokens = Known(16) }, Valid, "", ""},
 		{"concurrency", func(f *Facts) { f.InFlightMax = Known(7) }, Invalid, "concurrency_not_reached", ""},
+		{"concurrency where a server refuses at once", func(f *Facts) { f.InFlightMax, f.Failed = Known(7), 4000 }, Valid, "", "survivors"},
 		{"concurrency with think time", func(f *Facts) { f.InFlightMax, f.ThinkTime = Known(7), true }, Valid, "", ""},
 		{"a cap in open loop need not be reached", func(f *Facts) { f.InFlightMax, f.Mode = Known(7), Open }, Valid, "", ""},
 		{"Little's law", func(f *Facts) { f.MeanTimeS = Known(0.47) }, Invalid, "little_law", ""},

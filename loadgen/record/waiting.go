@@ -72,10 +72,7 @@ func pack(t *Timeline) packed {
 	for _, l := range t.lags {
 		buf = binary.AppendUvarint(buf, uint64(l))
 	}
-	p.data = buf
-	if cap(buf) > len(buf)+len(buf)/4 {
-		p.data = slices.Clone(buf)
-	}
+	p.data = slices.Clone(buf)
 	return p
 }
 
