@@ -83,7 +83,7 @@ func (f *runFlags) experiment(cmd *cobra.Command, stop *stopper, p *profiles.Pro
 		l.generator.Log = record.NewRequestLog(l.writer.Requests(), true)
 	}
 	ladder := f.ladder(cmd.ErrOrStderr(), p, plan, legs, slos, progress)
-	runErr := climb(ladder, stop)
+	runErr := climb(ladder, stop, progress)
 	status := bundle.Complete
 	switch {
 	case errors.Is(runErr, loadgen.ErrInterrupted):
@@ -130,12 +130,13 @@ func discard(legs []*leg) error {
 }
 
 // climb runs the ladder and passes the signals on.
-func climb(ladder *loadgen.Ladder, stop *stopper) error {
+func climb(ladder *loadgen.Ladder, stop *stopper, progress progress) error {
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
 		select {
 		case <-stop.asked:
+			progress.note("ending the rung and waiting for what is in flight; interrupt again to end at once")
 			ladder.Stop()
 		case <-over:
 		}

@@ -87,6 +87,10 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 	if err != nil {
 		return nil, err
 	}
+	if cmd.Flags().Changed("target") {
+		// A server that is named stands in for the one to be started.
+		p.Target.Serve = nil
+	}
 	for _, o := range f.overrides {
 		if !cmd.Flags().Changed(o.flag) {
 			continue
@@ -106,10 +110,6 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 	}
 	if err := applySet(p, *f.set); err != nil {
 		return nil, err
-	}
-	if p.Target.URL != "" {
-		// A server that is named stands in for the one to be started.
-		p.Target.Serve = nil
 	}
 	if p.Target.URL == "" && len(p.Target.Serve) == 0 {
 		return nil, usagef("no server to load: name one with --target http://HOST:PORT, or run `headway run quickstart`, which brings its own")

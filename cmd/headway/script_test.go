@@ -29,7 +29,8 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               func(env *testscript.Env) error { return writeSamples(env.WorkDir) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":      exits,
+			"interrupts": interrupts,
 		},
 	})
 }
