@@ -1,7 +1,5 @@
 package record
 
-import "time"
-
 // maxBlocks bounds the blocks of a window: when it grows past them, they are
 // merged in pairs and are twice as long from there on.
 const maxBlocks = 20
@@ -76,9 +74,9 @@ func (b *blocks) result(origin, end int64) []Block {
 			break
 		}
 		part := b.at(from)
-		s := time.Duration(to - from).Seconds()
+		s := seconds(to - from)
 		r := Block{
-			StartS: time.Duration(from - origin).Seconds(), EndS: time.Duration(to - origin).Seconds(),
+			StartS: seconds(from - origin), EndS: seconds(to - origin),
 			Completed: part.completed, InFlightMean: Known(float64(part.area) / float64(to-from)),
 			RequestThroughputPerS:     Known(float64(part.completed) / s),
 			OutputTokenThroughputPerS: Known(float64(part.tokens) / s),

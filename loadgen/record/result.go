@@ -3,7 +3,6 @@ package record
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -37,7 +36,7 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	y, c := r.tally, r.cfg
-	s := time.Duration(r.end - r.start).Seconds()
+	s := seconds(r.end - r.start)
 	rate := func(n int64) Value {
 		if s <= 0 { // interrupted before the window began
 			return Value{}
@@ -101,8 +100,7 @@ func (r *Recorder) window() Window {
 	case r.cfg.Warmup == 0:
 		method = "none"
 	}
-	since := func(at int64) float64 { return time.Duration(at - r.cfg.Start).Seconds() }
-	return Window{StartS: since(r.start), EndS: since(r.end), Steady: r.cfg.AutoWarmup && r.found, Method: method}
+	return Window{StartS: seconds(r.start - r.cfg.Start), EndS: seconds(r.end - r.cfg.Start), Steady: r.cfg.AutoWarmup && r.found, Method: method}
 }
 
 // facts gathers what the rules of validity look at.
@@ -242,6 +240,9 @@ func (h Histograms) Merge(o Histograms) (lost int64) {
 	}
 	return lost
 }
+
+// seconds are those of a number of nanoseconds, rounded once.
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // ratio is unknown over nothing.
 func ratio(a, b int64) Value {

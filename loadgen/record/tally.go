@@ -222,7 +222,7 @@ func (y *tally) counts(t *Timeline) {
 		y.seen += int64(t.tokens.told)
 		y.differ += apart(t.tokens.seen, t.tokens.told)
 	}
-	if t.raw >= burstEvents {
+	if t.judgeable() {
 		y.judged++
 		if t.bursty {
 			y.bursty++

@@ -373,9 +373,11 @@ func TestTimelineBurst(t *testing.T) {
 		{"one long stall", stalled, false},
 		{"E138 a proxy buffers 65 chunks", bursts, true},
 		{"E140 fake streaming, all at once", once, true},
+		{"E140 fake streaming in one event", []came{{at: 0, kind: role}, {at: 1699, kind: text, running: 100}}, true},
+		{"a short answer in one event", []came{{at: 50, kind: text, running: 15}}, false},
 		{"too short to judge", once[:4], false},
 	} {
-		if got := answer(ended(backends.OK, len(c.events)), c.events...).bursty; got != c.want {
+		if got := answer(ended(backends.OK, -1), c.events...).bursty; got != c.want {
 			t.Errorf("%s: bursty %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -181,17 +181,26 @@ func (t *Timeline) Arrivals(f func(at int64, tokens int)) {
 
 const (
 	burstEvents = 8     // fewer events of a stream cannot be judged
+	burstTokens = 16    // as many in one event and no other is no stream
 	burstGap    = 8     // a silence is this many mean gaps
 	burstShare  = 0.8   // of the time between first and last token is silence
 	burstPace   = 50000 // ns an event; no model decodes one stream faster
 )
+
+// atOnce says that a streamed answer of many tokens was a single event.
+func (t *Timeline) atOnce() bool {
+	return len(t.events) == 1 && t.tokens.output >= burstTokens && !t.Outcome.NotStreamed
+}
+
+// judgeable says that the answer was long enough to be judged for bursts.
+func (t *Timeline) judgeable() bool { return t.raw >= burstEvents || t.atOnce() }
 
 // burst says whether the answer came in a few bursts with silence between them,
 // or all at once, as behind a proxy that buffers or a server that only pretends
 // to stream.
 func (t *Timeline) burst() bool {
 	if t.raw < burstEvents {
-		return false
+		return t.atOnce()
 	}
 	whole := t.LastTokenAt() - t.events[0].at
 	if whole < burstPace*int64(t.raw-1) {
