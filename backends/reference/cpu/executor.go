@@ -38,7 +38,7 @@ func New(m *Model, kv reference.KVConfig, threads int) (*Executor, error) {
 		cache:  cache,
 		pool:   newPool(threads),
 		work:   newWorkspace(&m.Config, threads),
-		device: fmt.Sprintf("%d threads, %s", threads, vectorUnit),
+		device: fmt.Sprintf("%d threads, %s", threads, vectorUnit()),
 	}, nil
 }
 

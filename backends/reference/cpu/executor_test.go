@@ -131,7 +131,7 @@ func TestInfo(t *testing.T) {
 	info := executor(t, m, reference.KVConfig{Blocks: 1, BlockSize: 16}, 2).Info()
 	if info.Name != "tiny-llama-3.1" || info.Executor != "cpu" || info.VocabSize != 307 || info.MaxModelLen != 512 ||
 		info.KVHeads != 2 || info.HeadDim != 20 || info.BOS != 1 || !slices.Equal(info.EOS, []int32{2}) ||
-		info.KVBytesPerToken != 2*4*3*2*24 || info.Simulated || info.Independent {
+		info.KVBytesPerToken != 2*4*3*2*32 || info.Simulated || info.Independent {
 		t.Errorf("got %+v", info)
 	}
 }

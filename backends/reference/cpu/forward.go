@@ -118,7 +118,7 @@ const partElements = 16 << 10
 // product multiplies m with the first n rows of x into y, whose rows are
 // m.rows long, and calls then, if any, for each token on the rows just made.
 func (e *Executor) product(m *matrix, x []float32, n int, y []float32, then func(t, lo, hi int)) {
-	rows := max(simd, partElements/m.stride/simd*simd)
+	rows := max(4, partElements/m.stride/4*4)
 	for m.rows/rows >= maxParts {
 		rows *= 2
 	}
@@ -192,7 +192,8 @@ func (e *Executor) attendHead(worker int, tok *token, t, head, l int) {
 	if len(w.scores[worker]) < group*positions {
 		w.scores[worker] = make([]float32, group*max(positions, 2*len(w.scores[worker])/group))
 	}
-	scores := w.scores[worker]
+	scores := w.scores[worker][:group*positions]
+	clear(scores)
 	query := w.query[(t*c.Heads+head*group)*k.headStride:]
 	blocks := tok.slice.Blocks[:(positions+k.blockSize-1)/k.blockSize]
 	for b, block := range blocks {
@@ -200,7 +201,7 @@ func (e *Executor) attendHead(worker int, tok *token, t, head, l int) {
 		n := min(k.blockSize, positions-first)
 		keys := k.keys[l][k.rows(block, head):][:n*k.headStride]
 		for q := 0; q < group; q += lanes {
-			mulF32(scores[q*positions+first:], positions, keys, query[q*k.headStride:], k.headStride, n, min(lanes, group-q))
+			mulF32(scores[q*positions+first:], positions, keys, query[q*k.headStride:], k.headStride, k.headStride, n, min(lanes, group-q))
 		}
 	}
 	sum := w.sums[worker]

@@ -7,34 +7,28 @@ import "math"
 // vector unit under them where it has one. None checks bounds: callers slice
 // their arguments to the lengths that are read and written.
 
-// mulF32Go computes y[t*yStride+r] for r below rows and t below n: the dot
-// product of row r of w with vector t of x, all stride long.
-func mulF32Go(y []float32, yStride int, w, x []float32, stride, rows, n int) {
+// mulF32Go adds to y[t*yStride+r], for r below rows and t below n, the product
+// of row r of w with vector t of x over cols elements, at most strip. Rows and
+// vectors lie stride elements apart.
+func mulF32Go(y []float32, yStride int, w, x []float32, stride, cols, rows, n int) {
 	for r := range rows {
-		row := w[r*stride:][:stride]
+		row := w[r*stride:][:cols]
 		for t := range n {
-			y[t*yStride+r] = dot(row, x[t*stride:][:stride])
+			y[t*yStride+r] += dot(row, x[t*stride:][:cols])
 		}
 	}
 }
 
 // mulBF16Go is mulF32Go over bfloat16 weights, each widened once for all
 // vectors.
-func mulBF16Go(y []float32, yStride int, w []uint16, x []float32, stride, rows, n int) {
-	const strip = 512
+func mulBF16Go(y []float32, yStride int, w []uint16, x []float32, stride, cols, rows, n int) {
 	var wide [strip]float32
 	for r := range rows {
-		for t := range n {
-			y[t*yStride+r] = 0
+		for i, v := range w[r*stride:][:cols] {
+			wide[i] = fromBF16(v)
 		}
-		for at := 0; at < stride; at += strip {
-			row := w[r*stride+at:][:min(strip, stride-at)]
-			for i, v := range row {
-				wide[i] = fromBF16(v)
-			}
-			for t := range n {
-				y[t*yStride+r] += dot(wide[:len(row)], x[t*stride+at:][:len(row)])
-			}
+		for t := range n {
+			y[t*yStride+r] += dot(wide[:cols], x[t*stride:][:cols])
 		}
 	}
 }

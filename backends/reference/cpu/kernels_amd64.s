@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func mulF32x1(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x1AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x1(SB), NOSPLIT, $0-48
+TEXT ·mulF32x1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -13,7 +13,7 @@ TEXT ·mulF32x1(SB), NOSPLIT, $0-48
 	SHLQ $0x02, DX
 	MOVQ stride+32(FP), BX
 	SHLQ $0x02, BX
-	MOVQ rows+40(FP), BX
+	MOVQ rows+48(FP), BX
 
 block:
 	CMPQ   BX, $0x04
@@ -26,7 +26,7 @@ block:
 	MOVQ   CX, DI
 	LEAQ   (DI)(DX*2), R8
 	ADDQ   DX, R8
-	MOVQ   stride+32(FP), R9
+	MOVQ   cols+40(FP), R9
 
 blockLoop:
 	VMOVUPS      (DI), Y4
@@ -45,25 +45,37 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, SI
 	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (SI)
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x4e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0xb1, X4, X0
+	VADDPS       X0, X4, X4
+	VADDSS       (SI), X4, X4
+	VMOVSS       X4, (SI)
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, 4(SI)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(SI), X0, X0
+	VMOVSS       X0, 4(SI)
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, 8(SI)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(SI), X0, X0
+	VMOVSS       X0, 8(SI)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 12(SI)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       12(SI), X0, X0
+	VMOVSS       X0, 12(SI)
 	ADDQ         $0x10, AX
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -78,7 +90,7 @@ row:
 	VXORPS Y0, Y0, Y0
 	MOVQ   x+24(FP), SI
 	MOVQ   CX, DI
-	MOVQ   stride+32(FP), R8
+	MOVQ   cols+40(FP), R8
 
 rowLoop:
 	VMOVUPS      (DI), Y1
@@ -89,10 +101,13 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, SI
 	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (SI)
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
+	VMOVSS       X1, (SI)
 	ADDQ         $0x04, AX
 	ADDQ         DX, CX
 	DECQ         BX
@@ -102,9 +117,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x2(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x2AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x2(SB), NOSPLIT, $0-48
+TEXT ·mulF32x2AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -113,7 +128,7 @@ TEXT ·mulF32x2(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x04
@@ -130,7 +145,7 @@ block:
 	MOVQ   DX, R9
 	LEAQ   (R9)(BX*2), R10
 	ADDQ   BX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VMOVUPS      (R9), Y8
@@ -154,46 +169,70 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, 4(R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 8(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 12(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       12(R8), X0, X0
+	VMOVSS       X0, 12(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 4(R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 8(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 12(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       12(R8), X0, X0
+	VMOVSS       X0, 12(R8)
 	ADDQ         $0x10, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -209,7 +248,7 @@ row:
 	VXORPS Y1, Y1, Y1
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 rowLoop:
 	VMOVUPS      (R9), Y2
@@ -221,16 +260,22 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0x4e, X2, X0
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0xb1, X2, X0
+	VADDPS       X0, X2, X2
+	VADDSS       (R8), X2, X2
+	VMOVSS       X2, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -240,9 +285,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x3(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x3AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x3(SB), NOSPLIT, $0-48
+TEXT ·mulF32x3AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -251,7 +296,7 @@ TEXT ·mulF32x3(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x03
@@ -267,7 +312,7 @@ block:
 	VXORPS Y8, Y8, Y8
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 blockLoop:
 	VMOVUPS      (R9), Y9
@@ -291,52 +336,79 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X9
-	VADDPS       X9, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X9, X9
+	VPERMILPS    $0x4e, X9, X0
+	VADDPS       X0, X9, X9
+	VPERMILPS    $0xb1, X9, X0
+	VADDPS       X0, X9, X9
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 4(R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X3
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0xb1, X0, X3
+	VADDPS       X3, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 8(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X3
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0xb1, X0, X3
+	VADDPS       X3, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 4(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 8(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 8(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         $0x0c, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -352,7 +424,7 @@ row:
 	VXORPS Y2, Y2, Y2
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 rowLoop:
 	VMOVUPS      (R9), Y3
@@ -365,22 +437,31 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X3
-	VADDPS       X3, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X3, X3
+	VPERMILPS    $0x4e, X3, X0
+	VADDPS       X0, X3, X3
+	VPERMILPS    $0xb1, X3, X0
+	VADDPS       X0, X3, X3
+	VADDSS       (R8), X3, X3
+	VMOVSS       X3, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -390,9 +471,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x4(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x4AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x4(SB), NOSPLIT, $0-48
+TEXT ·mulF32x4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -401,7 +482,7 @@ TEXT ·mulF32x4(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -418,7 +499,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VMOVUPS      (R10), Y8
@@ -442,48 +523,72 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 4(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X4
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0xb1, X0, X4
+	VADDPS       X4, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -501,7 +606,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VMOVUPS      (R10), Y4
@@ -516,28 +621,40 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x4e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0xb1, X4, X0
+	VADDPS       X0, X4, X4
+	VADDSS       (R8), X4, X4
+	VMOVSS       X4, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -547,9 +664,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x5(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x5AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x5(SB), NOSPLIT, $0-48
+TEXT ·mulF32x5AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -558,7 +675,7 @@ TEXT ·mulF32x5(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -577,7 +694,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VMOVUPS      (R10), Y10
@@ -604,59 +721,89 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X10
-	VADDPS       X10, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0x4e, X10, X0
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0xb1, X10, X0
+	VADDPS       X0, X10, X10
+	VADDSS       (R8), X10, X10
+	VMOVSS       X10, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X5
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0xb1, X0, X5
+	VADDPS       X5, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 4(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y9, X0
-	VADDPS       X0, X9, X9
-	VHADDPS      X9, X9, X9
-	VHADDPS      X9, X9, X9
-	VMOVSS       X9, 4(R8)
+	VADDPS       X9, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -675,7 +822,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VMOVUPS      (R10), Y5
@@ -691,34 +838,49 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X5
-	VADDPS       X5, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X5, X5
+	VPERMILPS    $0x4e, X5, X0
+	VADDPS       X0, X5, X5
+	VPERMILPS    $0xb1, X5, X0
+	VADDPS       X0, X5, X5
+	VADDSS       (R8), X5, X5
+	VMOVSS       X5, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -728,9 +890,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x6(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x6AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x6(SB), NOSPLIT, $0-48
+TEXT ·mulF32x6AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -739,7 +901,7 @@ TEXT ·mulF32x6(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -760,7 +922,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VMOVUPS      (R10), Y12
@@ -790,70 +952,106 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X12
-	VADDPS       X12, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X12, X12
+	VPERMILPS    $0x4e, X12, X0
+	VADDPS       X0, X12, X12
+	VPERMILPS    $0xb1, X12, X0
+	VADDPS       X0, X12, X12
+	VADDSS       (R8), X12, X12
+	VMOVSS       X12, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X6
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0xb1, X0, X6
+	VADDPS       X6, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 4(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y9, X0
-	VADDPS       X0, X9, X9
-	VHADDPS      X9, X9, X9
-	VHADDPS      X9, X9, X9
-	VMOVSS       X9, 4(R8)
+	VADDPS       X9, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y10, X0
-	VADDPS       X0, X10, X10
-	VHADDPS      X10, X10, X10
-	VHADDPS      X10, X10, X10
-	VMOVSS       X10, 4(R8)
+	VADDPS       X10, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y11, X0
-	VADDPS       X0, X11, X11
-	VHADDPS      X11, X11, X11
-	VHADDPS      X11, X11, X11
-	VMOVSS       X11, 4(R8)
+	VADDPS       X11, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -873,7 +1071,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VMOVUPS      (R10), Y6
@@ -890,40 +1088,58 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X6
-	VADDPS       X6, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X6, X6
+	VPERMILPS    $0x4e, X6, X0
+	VADDPS       X0, X6, X6
+	VPERMILPS    $0xb1, X6, X0
+	VADDPS       X0, X6, X6
+	VADDSS       (R8), X6, X6
+	VMOVSS       X6, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -933,9 +1149,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x7(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x7AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x7(SB), NOSPLIT, $0-48
+TEXT ·mulF32x7AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -944,7 +1160,7 @@ TEXT ·mulF32x7(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 row:
 	TESTQ  DI, DI
@@ -962,7 +1178,7 @@ row:
 	LEAQ   (R9)(SI*2), R10
 	ADDQ   SI, R10
 	MOVQ   DX, R11
-	MOVQ   stride+32(FP), R12
+	MOVQ   cols+40(FP), R12
 
 rowLoop:
 	VMOVUPS      (R11), Y7
@@ -981,46 +1197,67 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X7
-	VADDPS       X7, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X7, X7
+	VPERMILPS    $0x4e, X7, X0
+	VADDPS       X0, X7, X7
+	VPERMILPS    $0xb1, X7, X0
+	VADDPS       X0, X7, X7
+	VADDSS       (R8), X7, X7
+	VMOVSS       X7, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, (R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1030,9 +1267,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulF32x8(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+// func mulF32x8AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 // Requires: AVX, FMA3
-TEXT ·mulF32x8(SB), NOSPLIT, $0-48
+TEXT ·mulF32x8AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1041,7 +1278,7 @@ TEXT ·mulF32x8(SB), NOSPLIT, $0-48
 	SHLQ $0x02, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 row:
 	TESTQ  DI, DI
@@ -1060,7 +1297,7 @@ row:
 	LEAQ   (R9)(SI*2), R10
 	ADDQ   SI, R10
 	MOVQ   DX, R11
-	MOVQ   stride+32(FP), R12
+	MOVQ   cols+40(FP), R12
 
 rowLoop:
 	VMOVUPS      (R11), Y8
@@ -1080,52 +1317,76 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, (R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, (R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1135,9 +1396,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x1(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x1AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x1(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1146,7 +1407,7 @@ TEXT ·mulBF16x1(SB), NOSPLIT, $0-48
 	SHLQ $0x01, DX
 	MOVQ stride+32(FP), BX
 	SHLQ $0x02, BX
-	MOVQ rows+40(FP), BX
+	MOVQ rows+48(FP), BX
 
 block:
 	CMPQ   BX, $0x04
@@ -1159,7 +1420,7 @@ block:
 	MOVQ   CX, DI
 	LEAQ   (DI)(DX*2), R8
 	ADDQ   DX, R8
-	MOVQ   stride+32(FP), R9
+	MOVQ   cols+40(FP), R9
 
 blockLoop:
 	VPMOVZXWD    (DI), Y4
@@ -1182,25 +1443,37 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, SI
 	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (SI)
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x4e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0xb1, X4, X0
+	VADDPS       X0, X4, X4
+	VADDSS       (SI), X4, X4
+	VMOVSS       X4, (SI)
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, 4(SI)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(SI), X0, X0
+	VMOVSS       X0, 4(SI)
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, 8(SI)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(SI), X0, X0
+	VMOVSS       X0, 8(SI)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 12(SI)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       12(SI), X0, X0
+	VMOVSS       X0, 12(SI)
 	ADDQ         $0x10, AX
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -1215,7 +1488,7 @@ row:
 	VXORPS Y0, Y0, Y0
 	MOVQ   x+24(FP), SI
 	MOVQ   CX, DI
-	MOVQ   stride+32(FP), R8
+	MOVQ   cols+40(FP), R8
 
 rowLoop:
 	VPMOVZXWD    (DI), Y1
@@ -1227,10 +1500,13 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, SI
 	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (SI)
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
+	VMOVSS       X1, (SI)
 	ADDQ         $0x04, AX
 	ADDQ         DX, CX
 	DECQ         BX
@@ -1240,9 +1516,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x2(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x2AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x2(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x2AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1251,7 +1527,7 @@ TEXT ·mulBF16x2(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x04
@@ -1268,7 +1544,7 @@ block:
 	MOVQ   DX, R9
 	LEAQ   (R9)(BX*2), R10
 	ADDQ   BX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VPMOVZXWD    (R9), Y8
@@ -1296,46 +1572,70 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, 4(R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 8(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 12(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VADDSS       12(R8), X0, X0
+	VMOVSS       X0, 12(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 4(R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 8(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 12(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       12(R8), X0, X0
+	VMOVSS       X0, 12(R8)
 	ADDQ         $0x10, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -1351,7 +1651,7 @@ row:
 	VXORPS Y1, Y1, Y1
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 rowLoop:
 	VPMOVZXWD    (R9), Y2
@@ -1364,16 +1664,22 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0x4e, X2, X0
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0xb1, X2, X0
+	VADDPS       X0, X2, X2
+	VADDSS       (R8), X2, X2
+	VMOVSS       X2, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1383,9 +1689,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x3(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x3AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x3(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x3AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1394,7 +1700,7 @@ TEXT ·mulBF16x3(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x03
@@ -1410,7 +1716,7 @@ block:
 	VXORPS Y8, Y8, Y8
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 blockLoop:
 	VPMOVZXWD    (R9), Y9
@@ -1437,52 +1743,79 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X9
-	VADDPS       X9, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X9, X9
+	VPERMILPS    $0x4e, X9, X0
+	VADDPS       X0, X9, X9
+	VPERMILPS    $0xb1, X9, X0
+	VADDPS       X0, X9, X9
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, 4(R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X3
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0xb1, X0, X3
+	VADDPS       X3, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 8(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X3
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0xb1, X0, X3
+	VADDPS       X3, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 4(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 8(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 8(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       8(R8), X0, X0
+	VMOVSS       X0, 8(R8)
 	ADDQ         $0x0c, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -1498,7 +1831,7 @@ row:
 	VXORPS Y2, Y2, Y2
 	MOVQ   x+24(FP), R8
 	MOVQ   DX, R9
-	MOVQ   stride+32(FP), R10
+	MOVQ   cols+40(FP), R10
 
 rowLoop:
 	VPMOVZXWD    (R9), Y3
@@ -1512,22 +1845,31 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X3
-	VADDPS       X3, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X3, X3
+	VPERMILPS    $0x4e, X3, X0
+	VADDPS       X0, X3, X3
+	VPERMILPS    $0xb1, X3, X0
+	VADDPS       X0, X3, X3
+	VADDSS       (R8), X3, X3
+	VMOVSS       X3, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1537,9 +1879,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x4(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x4AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x4(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1548,7 +1890,7 @@ TEXT ·mulBF16x4(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -1565,7 +1907,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VPMOVZXWD    (R10), Y8
@@ -1591,48 +1933,72 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, 4(R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X4
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0xb1, X0, X4
+	VADDPS       X4, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -1650,7 +2016,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VPMOVZXWD    (R10), Y4
@@ -1666,28 +2032,40 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x4e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0xb1, X4, X0
+	VADDPS       X0, X4, X4
+	VADDSS       (R8), X4, X4
+	VMOVSS       X4, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1697,9 +2075,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x5(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x5AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x5(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x5AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1708,7 +2086,7 @@ TEXT ·mulBF16x5(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -1727,7 +2105,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VPMOVZXWD    (R10), Y10
@@ -1756,59 +2134,89 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X10
-	VADDPS       X10, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0x4e, X10, X0
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0xb1, X10, X0
+	VADDPS       X0, X10, X10
+	VADDSS       (R8), X10, X10
+	VMOVSS       X10, (R8)
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, 4(R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X5
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0xb1, X0, X5
+	VADDPS       X5, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 4(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y9, X0
-	VADDPS       X0, X9, X9
-	VHADDPS      X9, X9, X9
-	VHADDPS      X9, X9, X9
-	VMOVSS       X9, 4(R8)
+	VADDPS       X9, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -1827,7 +2235,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VPMOVZXWD    (R10), Y5
@@ -1844,34 +2252,49 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X5
-	VADDPS       X5, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X5, X5
+	VPERMILPS    $0x4e, X5, X0
+	VADDPS       X0, X5, X5
+	VPERMILPS    $0xb1, X5, X0
+	VADDPS       X0, X5, X5
+	VADDSS       (R8), X5, X5
+	VMOVSS       X5, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -1881,9 +2304,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x6(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x6AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x6(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x6AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -1892,7 +2315,7 @@ TEXT ·mulBF16x6(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 block:
 	CMPQ   DI, $0x02
@@ -1913,7 +2336,7 @@ block:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 blockLoop:
 	VPMOVZXWD    (R10), Y12
@@ -1945,70 +2368,106 @@ blockLoop:
 	JNZ          blockLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X12
-	VADDPS       X12, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X12, X12
+	VPERMILPS    $0x4e, X12, X0
+	VADDPS       X0, X12, X12
+	VPERMILPS    $0xb1, X12, X0
+	VADDPS       X0, X12, X12
+	VADDSS       (R8), X12, X12
+	VMOVSS       X12, (R8)
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, 4(R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X6
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0xb1, X0, X6
+	VADDPS       X6, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, 4(R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X8
-	VHADDPS      X8, X8, X8
-	VHADDPS      X8, X8, X8
-	VMOVSS       X8, 4(R8)
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y9, X0
-	VADDPS       X0, X9, X9
-	VHADDPS      X9, X9, X9
-	VHADDPS      X9, X9, X9
-	VMOVSS       X9, 4(R8)
+	VADDPS       X9, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y10, X0
-	VADDPS       X0, X10, X10
-	VHADDPS      X10, X10, X10
-	VHADDPS      X10, X10, X10
-	VMOVSS       X10, 4(R8)
+	VADDPS       X10, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	VEXTRACTF128 $0x01, Y11, X0
-	VADDPS       X0, X11, X11
-	VHADDPS      X11, X11, X11
-	VHADDPS      X11, X11, X11
-	VMOVSS       X11, 4(R8)
+	VADDPS       X11, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       4(R8), X0, X0
+	VMOVSS       X0, 4(R8)
 	ADDQ         $0x08, AX
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -2028,7 +2487,7 @@ row:
 	LEAQ   (R8)(SI*2), R9
 	ADDQ   SI, R9
 	MOVQ   DX, R10
-	MOVQ   stride+32(FP), R11
+	MOVQ   cols+40(FP), R11
 
 rowLoop:
 	VPMOVZXWD    (R10), Y6
@@ -2046,40 +2505,58 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X6
-	VADDPS       X6, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X6, X6
+	VPERMILPS    $0x4e, X6, X0
+	VADDPS       X0, X6, X6
+	VPERMILPS    $0xb1, X6, X0
+	VADDPS       X0, X6, X6
+	VADDSS       (R8), X6, X6
+	VMOVSS       X6, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -2089,9 +2566,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x7(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x7AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x7(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x7AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -2100,7 +2577,7 @@ TEXT ·mulBF16x7(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 row:
 	TESTQ  DI, DI
@@ -2118,7 +2595,7 @@ row:
 	LEAQ   (R9)(SI*2), R10
 	ADDQ   SI, R10
 	MOVQ   DX, R11
-	MOVQ   stride+32(FP), R12
+	MOVQ   cols+40(FP), R12
 
 rowLoop:
 	VPMOVZXWD    (R11), Y7
@@ -2138,46 +2615,67 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X7
-	VADDPS       X7, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X7, X7
+	VPERMILPS    $0x4e, X7, X0
+	VADDPS       X0, X7, X7
+	VPERMILPS    $0xb1, X7, X0
+	VADDPS       X0, X7, X7
+	VADDSS       (R8), X7, X7
+	VMOVSS       X7, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, (R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
@@ -2187,9 +2685,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func mulBF16x8(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+// func mulBF16x8AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·mulBF16x8(SB), NOSPLIT, $0-48
+TEXT ·mulBF16x8AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -2198,7 +2696,7 @@ TEXT ·mulBF16x8(SB), NOSPLIT, $0-48
 	SHLQ $0x01, BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ rows+48(FP), DI
 
 row:
 	TESTQ  DI, DI
@@ -2217,7 +2715,7 @@ row:
 	LEAQ   (R9)(SI*2), R10
 	ADDQ   SI, R10
 	MOVQ   DX, R11
-	MOVQ   stride+32(FP), R12
+	MOVQ   cols+40(FP), R12
 
 rowLoop:
 	VPMOVZXWD    (R11), Y8
@@ -2238,56 +2736,4998 @@ rowLoop:
 	JNZ          rowLoop
 	MOVQ         AX, R8
 	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VHADDPS      X0, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (R8)
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0x4e, X8, X0
+	VADDPS       X0, X8, X8
+	VPERMILPS    $0xb1, X8, X0
+	VADDPS       X0, X8, X8
+	VADDSS       (R8), X8, X8
+	VMOVSS       X8, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X1
-	VHADDPS      X1, X1, X1
-	VMOVSS       X1, (R8)
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y2, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X2
-	VHADDPS      X2, X2, X2
-	VMOVSS       X2, (R8)
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X3
-	VHADDPS      X3, X3, X3
-	VMOVSS       X3, (R8)
+	VADDPS       X3, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y4, X0
-	VADDPS       X0, X4, X4
-	VHADDPS      X4, X4, X4
-	VHADDPS      X4, X4, X4
-	VMOVSS       X4, (R8)
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VHADDPS      X5, X5, X5
-	VHADDPS      X5, X5, X5
-	VMOVSS       X5, (R8)
+	VADDPS       X5, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y6, X0
-	VADDPS       X0, X6, X6
-	VHADDPS      X6, X6, X6
-	VHADDPS      X6, X6, X6
-	VMOVSS       X6, (R8)
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         CX, R8
 	VEXTRACTF128 $0x01, Y7, X0
-	VADDPS       X0, X7, X7
-	VHADDPS      X7, X7, X7
-	VHADDPS      X7, X7, X7
-	VMOVSS       X7, (R8)
+	VADDPS       X7, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VADDSS       (R8), X0, X0
+	VMOVSS       X0, (R8)
 	ADDQ         $0x04, AX
 	ADDQ         BX, DX
 	DECQ         DI
 	JMP          row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x1AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x1AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), CX
+	MOVQ stride+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ rows+48(FP), BX
+
+block:
+	CMPQ   BX, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+24(FP), SI
+	MOVQ   CX, DI
+	LEAQ   (DI)(DX*2), R8
+	ADDQ   DX, R8
+	MOVQ   cols+40(FP), R9
+
+blockLoop:
+	VMOVUPS       (DI), Z4
+	VMOVUPS       (DI)(DX*1), Z5
+	VMOVUPS       (DI)(DX*2), Z6
+	VMOVUPS       (R8), Z7
+	VMOVUPS       (SI), Z8
+	VFMADD231PS   Z8, Z4, Z0
+	VFMADD231PS   Z8, Z5, Z1
+	VFMADD231PS   Z8, Z6, Z2
+	VFMADD231PS   Z8, Z7, Z3
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, DI
+	ADDQ          $0x40, R8
+	SUBQ          $0x10, R9
+	JNZ           blockLoop
+	MOVQ          AX, SI
+	VEXTRACTF64X4 $0x01, Z0, Y5
+	VADDPS        Y5, Y0, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        (SI), X4, X4
+	VMOVSS        X4, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VADDPS        Y5, Y1, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        4(SI), X4, X4
+	VMOVSS        X4, 4(SI)
+	VEXTRACTF64X4 $0x01, Z2, Y5
+	VADDPS        Y5, Y2, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        8(SI), X4, X4
+	VMOVSS        X4, 8(SI)
+	VEXTRACTF64X4 $0x01, Z3, Y5
+	VADDPS        Y5, Y3, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        12(SI), X4, X4
+	VMOVSS        X4, 12(SI)
+	ADDQ          $0x10, AX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	SUBQ          $0x04, BX
+	JMP           block
+
+row:
+	TESTQ  BX, BX
+	JZ     end
+	VPXORD Z9, Z9, Z9
+	MOVQ   x+24(FP), SI
+	MOVQ   CX, DI
+	MOVQ   cols+40(FP), R8
+
+rowLoop:
+	VMOVUPS       (DI), Z0
+	VFMADD231PS   (SI), Z0, Z9
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, DI
+	SUBQ          $0x10, R8
+	JNZ           rowLoop
+	MOVQ          AX, SI
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
+	ADDQ          $0x04, AX
+	ADDQ          DX, CX
+	DECQ          BX
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x2AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x2AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	LEAQ   (R9)(BX*2), R10
+	ADDQ   BX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VMOVUPS       (R9), Z8
+	VMOVUPS       (R9)(BX*1), Z9
+	VMOVUPS       (R9)(BX*2), Z10
+	VMOVUPS       (R10), Z11
+	VMOVUPS       (R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z2
+	VFMADD231PS   Z12, Z10, Z4
+	VFMADD231PS   Z12, Z11, Z6
+	VMOVUPS       (R8)(SI*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z3
+	VFMADD231PS   Z12, Z10, Z5
+	VFMADD231PS   Z12, Z11, Z7
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y9
+	VADDPS        Y9, Y0, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        (R8), X8, X8
+	VMOVSS        X8, (R8)
+	VEXTRACTF64X4 $0x01, Z2, Y9
+	VADDPS        Y9, Y2, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        4(R8), X8, X8
+	VMOVSS        X8, 4(R8)
+	VEXTRACTF64X4 $0x01, Z4, Y9
+	VADDPS        Y9, Y4, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        8(R8), X8, X8
+	VMOVSS        X8, 8(R8)
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VADDPS        Y9, Y6, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        12(R8), X8, X8
+	VMOVSS        X8, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        (R8), X8, X8
+	VMOVSS        X8, (R8)
+	VEXTRACTF64X4 $0x01, Z3, Y9
+	VADDPS        Y9, Y3, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        4(R8), X8, X8
+	VMOVSS        X8, 4(R8)
+	VEXTRACTF64X4 $0x01, Z5, Y9
+	VADDPS        Y9, Y5, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        8(R8), X8, X8
+	VMOVSS        X8, 8(R8)
+	VEXTRACTF64X4 $0x01, Z7, Y9
+	VADDPS        Y9, Y7, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        12(R8), X8, X8
+	VMOVSS        X8, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	MOVQ   cols+40(FP), R10
+
+rowLoop:
+	VMOVUPS       (R9), Z0
+	VFMADD231PS   (R8), Z0, Z13
+	VFMADD231PS   (R8)(SI*1), Z0, Z14
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z14, Y1
+	VADDPS        Y1, Y14, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x3AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	LEAQ   (R9)(BX*2), R10
+	ADDQ   BX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VMOVUPS       (R9), Z12
+	VMOVUPS       (R9)(BX*1), Z13
+	VMOVUPS       (R9)(BX*2), Z14
+	VMOVUPS       (R10), Z15
+	VMOVUPS       (R8), Z16
+	VFMADD231PS   Z16, Z12, Z0
+	VFMADD231PS   Z16, Z13, Z3
+	VFMADD231PS   Z16, Z14, Z6
+	VFMADD231PS   Z16, Z15, Z9
+	VMOVUPS       (R8)(SI*1), Z16
+	VFMADD231PS   Z16, Z12, Z1
+	VFMADD231PS   Z16, Z13, Z4
+	VFMADD231PS   Z16, Z14, Z7
+	VFMADD231PS   Z16, Z15, Z10
+	VMOVUPS       (R8)(SI*2), Z16
+	VFMADD231PS   Z16, Z12, Z2
+	VFMADD231PS   Z16, Z13, Z5
+	VFMADD231PS   Z16, Z14, Z8
+	VFMADD231PS   Z16, Z15, Z11
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y13
+	VADDPS        Y13, Y0, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z3, Y13
+	VADDPS        Y13, Y3, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z6, Y13
+	VADDPS        Y13, Y6, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z9, Y13
+	VADDPS        Y13, Y9, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VADDPS        Y13, Y1, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z4, Y13
+	VADDPS        Y13, Y4, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z7, Y13
+	VADDPS        Y13, Y7, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y13
+	VADDPS        Y13, Y10, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y13
+	VADDPS        Y13, Y2, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y13
+	VADDPS        Y13, Y5, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z8, Y13
+	VADDPS        Y13, Y8, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y13
+	VADDPS        Y13, Y11, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	MOVQ   cols+40(FP), R10
+
+rowLoop:
+	VMOVUPS       (R9), Z0
+	VFMADD231PS   (R8), Z0, Z17
+	VFMADD231PS   (R8)(SI*1), Z0, Z18
+	VFMADD231PS   (R8)(SI*2), Z0, Z19
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z17, Y1
+	VADDPS        Y1, Y17, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z18, Y1
+	VADDPS        Y1, Y18, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x4AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x4AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	LEAQ   (R10)(BX*2), R11
+	ADDQ   BX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VMOVUPS       (R10), Z16
+	VMOVUPS       (R10)(BX*1), Z17
+	VMOVUPS       (R10)(BX*2), Z18
+	VMOVUPS       (R11), Z19
+	VMOVUPS       (R8), Z20
+	VFMADD231PS   Z20, Z16, Z0
+	VFMADD231PS   Z20, Z17, Z4
+	VFMADD231PS   Z20, Z18, Z8
+	VFMADD231PS   Z20, Z19, Z12
+	VMOVUPS       (R8)(SI*1), Z20
+	VFMADD231PS   Z20, Z16, Z1
+	VFMADD231PS   Z20, Z17, Z5
+	VFMADD231PS   Z20, Z18, Z9
+	VFMADD231PS   Z20, Z19, Z13
+	VMOVUPS       (R8)(SI*2), Z20
+	VFMADD231PS   Z20, Z16, Z2
+	VFMADD231PS   Z20, Z17, Z6
+	VFMADD231PS   Z20, Z18, Z10
+	VFMADD231PS   Z20, Z19, Z14
+	VMOVUPS       (R9), Z20
+	VFMADD231PS   Z20, Z16, Z3
+	VFMADD231PS   Z20, Z17, Z7
+	VFMADD231PS   Z20, Z18, Z11
+	VFMADD231PS   Z20, Z19, Z15
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y17
+	VADDPS        Y17, Y0, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z4, Y17
+	VADDPS        Y17, Y4, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z8, Y17
+	VADDPS        Y17, Y8, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y17
+	VADDPS        Y17, Y12, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VADDPS        Y17, Y1, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y17
+	VADDPS        Y17, Y5, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z9, Y17
+	VADDPS        Y17, Y9, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y17
+	VADDPS        Y17, Y13, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y17
+	VADDPS        Y17, Y10, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y17
+	VADDPS        Y17, Y14, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y17
+	VADDPS        Y17, Y3, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y17
+	VADDPS        Y17, Y7, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y17
+	VADDPS        Y17, Y11, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VADDPS        Y17, Y15, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VMOVUPS       (R10), Z0
+	VFMADD231PS   (R8), Z0, Z21
+	VFMADD231PS   (R8)(SI*1), Z0, Z22
+	VFMADD231PS   (R8)(SI*2), Z0, Z23
+	VFMADD231PS   (R9), Z0, Z24
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x5AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	LEAQ   (R10)(BX*2), R11
+	ADDQ   BX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VMOVUPS       (R10), Z20
+	VMOVUPS       (R10)(BX*1), Z21
+	VMOVUPS       (R10)(BX*2), Z22
+	VMOVUPS       (R11), Z23
+	VMOVUPS       (R8), Z24
+	VFMADD231PS   Z24, Z20, Z0
+	VFMADD231PS   Z24, Z21, Z5
+	VFMADD231PS   Z24, Z22, Z10
+	VFMADD231PS   Z24, Z23, Z15
+	VMOVUPS       (R8)(SI*1), Z24
+	VFMADD231PS   Z24, Z20, Z1
+	VFMADD231PS   Z24, Z21, Z6
+	VFMADD231PS   Z24, Z22, Z11
+	VFMADD231PS   Z24, Z23, Z16
+	VMOVUPS       (R8)(SI*2), Z24
+	VFMADD231PS   Z24, Z20, Z2
+	VFMADD231PS   Z24, Z21, Z7
+	VFMADD231PS   Z24, Z22, Z12
+	VFMADD231PS   Z24, Z23, Z17
+	VMOVUPS       (R9), Z24
+	VFMADD231PS   Z24, Z20, Z3
+	VFMADD231PS   Z24, Z21, Z8
+	VFMADD231PS   Z24, Z22, Z13
+	VFMADD231PS   Z24, Z23, Z18
+	VMOVUPS       (R9)(SI*1), Z24
+	VFMADD231PS   Z24, Z20, Z4
+	VFMADD231PS   Z24, Z21, Z9
+	VFMADD231PS   Z24, Z22, Z14
+	VFMADD231PS   Z24, Z23, Z19
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y21
+	VADDPS        Y21, Y0, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y21
+	VADDPS        Y21, Y5, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y21
+	VADDPS        Y21, Y10, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y21
+	VADDPS        Y21, Y15, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y21
+	VADDPS        Y21, Y1, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y21
+	VADDPS        Y21, Y6, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y21
+	VADDPS        Y21, Y11, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y21
+	VADDPS        Y21, Y16, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y21
+	VADDPS        Y21, Y2, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y21
+	VADDPS        Y21, Y7, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y21
+	VADDPS        Y21, Y12, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y21
+	VADDPS        Y21, Y17, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y21
+	VADDPS        Y21, Y3, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y21
+	VADDPS        Y21, Y8, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y21
+	VADDPS        Y21, Y13, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z18, Y21
+	VADDPS        Y21, Y18, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y21
+	VADDPS        Y21, Y4, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y21
+	VADDPS        Y21, Y9, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y21
+	VADDPS        Y21, Y14, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z19, Y21
+	VADDPS        Y21, Y19, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VMOVUPS       (R10), Z0
+	VFMADD231PS   (R8), Z0, Z25
+	VFMADD231PS   (R8)(SI*1), Z0, Z26
+	VFMADD231PS   (R8)(SI*2), Z0, Z27
+	VFMADD231PS   (R9), Z0, Z28
+	VFMADD231PS   (R9)(SI*1), Z0, Z29
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z28, Y1
+	VADDPS        Y1, Y28, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z29, Y1
+	VADDPS        Y1, Y29, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x6AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x6AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x03
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VMOVUPS       (R10), Z18
+	VMOVUPS       (R10)(BX*1), Z19
+	VMOVUPS       (R10)(BX*2), Z20
+	VMOVUPS       (R8), Z21
+	VFMADD231PS   Z21, Z18, Z0
+	VFMADD231PS   Z21, Z19, Z6
+	VFMADD231PS   Z21, Z20, Z12
+	VMOVUPS       (R8)(SI*1), Z21
+	VFMADD231PS   Z21, Z18, Z1
+	VFMADD231PS   Z21, Z19, Z7
+	VFMADD231PS   Z21, Z20, Z13
+	VMOVUPS       (R8)(SI*2), Z21
+	VFMADD231PS   Z21, Z18, Z2
+	VFMADD231PS   Z21, Z19, Z8
+	VFMADD231PS   Z21, Z20, Z14
+	VMOVUPS       (R9), Z21
+	VFMADD231PS   Z21, Z18, Z3
+	VFMADD231PS   Z21, Z19, Z9
+	VFMADD231PS   Z21, Z20, Z15
+	VMOVUPS       (R9)(SI*1), Z21
+	VFMADD231PS   Z21, Z18, Z4
+	VFMADD231PS   Z21, Z19, Z10
+	VFMADD231PS   Z21, Z20, Z16
+	VMOVUPS       (R9)(SI*2), Z21
+	VFMADD231PS   Z21, Z18, Z5
+	VFMADD231PS   Z21, Z19, Z11
+	VFMADD231PS   Z21, Z20, Z17
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y19
+	VADDPS        Y19, Y0, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y19
+	VADDPS        Y19, Y6, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y19
+	VADDPS        Y19, Y12, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y19
+	VADDPS        Y19, Y1, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y19
+	VADDPS        Y19, Y7, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y19
+	VADDPS        Y19, Y13, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y19
+	VADDPS        Y19, Y2, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y19
+	VADDPS        Y19, Y8, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y19
+	VADDPS        Y19, Y14, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y19
+	VADDPS        Y19, Y3, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y19
+	VADDPS        Y19, Y9, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y19
+	VADDPS        Y19, Y15, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y19
+	VADDPS        Y19, Y4, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y19
+	VADDPS        Y19, Y10, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y19
+	VADDPS        Y19, Y16, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y19
+	VADDPS        Y19, Y5, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y19
+	VADDPS        Y19, Y11, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y19
+	VADDPS        Y19, Y17, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          $0x0c, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x03, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VMOVUPS       (R10), Z0
+	VFMADD231PS   (R8), Z0, Z22
+	VFMADD231PS   (R8)(SI*1), Z0, Z23
+	VFMADD231PS   (R8)(SI*2), Z0, Z24
+	VFMADD231PS   (R9), Z0, Z25
+	VFMADD231PS   (R9)(SI*1), Z0, Z26
+	VFMADD231PS   (R9)(SI*2), Z0, Z27
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x7AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x7AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x03
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VMOVUPS       (R11), Z21
+	VMOVUPS       (R11)(BX*1), Z22
+	VMOVUPS       (R11)(BX*2), Z23
+	VMOVUPS       (R8), Z24
+	VFMADD231PS   Z24, Z21, Z0
+	VFMADD231PS   Z24, Z22, Z7
+	VFMADD231PS   Z24, Z23, Z14
+	VMOVUPS       (R8)(SI*1), Z24
+	VFMADD231PS   Z24, Z21, Z1
+	VFMADD231PS   Z24, Z22, Z8
+	VFMADD231PS   Z24, Z23, Z15
+	VMOVUPS       (R8)(SI*2), Z24
+	VFMADD231PS   Z24, Z21, Z2
+	VFMADD231PS   Z24, Z22, Z9
+	VFMADD231PS   Z24, Z23, Z16
+	VMOVUPS       (R9), Z24
+	VFMADD231PS   Z24, Z21, Z3
+	VFMADD231PS   Z24, Z22, Z10
+	VFMADD231PS   Z24, Z23, Z17
+	VMOVUPS       (R9)(SI*1), Z24
+	VFMADD231PS   Z24, Z21, Z4
+	VFMADD231PS   Z24, Z22, Z11
+	VFMADD231PS   Z24, Z23, Z18
+	VMOVUPS       (R9)(SI*2), Z24
+	VFMADD231PS   Z24, Z21, Z5
+	VFMADD231PS   Z24, Z22, Z12
+	VFMADD231PS   Z24, Z23, Z19
+	VMOVUPS       (R10), Z24
+	VFMADD231PS   Z24, Z21, Z6
+	VFMADD231PS   Z24, Z22, Z13
+	VFMADD231PS   Z24, Z23, Z20
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y22
+	VADDPS        Y22, Y0, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y22
+	VADDPS        Y22, Y7, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y22
+	VADDPS        Y22, Y14, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y22
+	VADDPS        Y22, Y1, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y22
+	VADDPS        Y22, Y8, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y22
+	VADDPS        Y22, Y15, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y22
+	VADDPS        Y22, Y2, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y22
+	VADDPS        Y22, Y9, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y22
+	VADDPS        Y22, Y16, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y22
+	VADDPS        Y22, Y3, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y22
+	VADDPS        Y22, Y10, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y22
+	VADDPS        Y22, Y17, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y22
+	VADDPS        Y22, Y4, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y22
+	VADDPS        Y22, Y11, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z18, Y22
+	VADDPS        Y22, Y18, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y22
+	VADDPS        Y22, Y5, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z12, Y22
+	VADDPS        Y22, Y12, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z19, Y22
+	VADDPS        Y22, Y19, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z6, Y22
+	VADDPS        Y22, Y6, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z13, Y22
+	VADDPS        Y22, Y13, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z20, Y22
+	VADDPS        Y22, Y20, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          $0x0c, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x03, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+rowLoop:
+	VMOVUPS       (R11), Z0
+	VFMADD231PS   (R8), Z0, Z25
+	VFMADD231PS   (R8)(SI*1), Z0, Z26
+	VFMADD231PS   (R8)(SI*2), Z0, Z27
+	VFMADD231PS   (R9), Z0, Z28
+	VFMADD231PS   (R9)(SI*1), Z0, Z29
+	VFMADD231PS   (R9)(SI*2), Z0, Z30
+	VFMADD231PS   (R10), Z0, Z31
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z28, Y1
+	VADDPS        Y1, Y28, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z29, Y1
+	VADDPS        Y1, Y29, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z30, Y1
+	VADDPS        Y1, Y30, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z31, Y1
+	VADDPS        Y1, Y31, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulF32x8AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulF32x8AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x02
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VMOVUPS       (R11), Z16
+	VMOVUPS       (R11)(BX*1), Z17
+	VMOVUPS       (R8), Z18
+	VFMADD231PS   Z18, Z16, Z0
+	VFMADD231PS   Z18, Z17, Z8
+	VMOVUPS       (R8)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z1
+	VFMADD231PS   Z18, Z17, Z9
+	VMOVUPS       (R8)(SI*2), Z18
+	VFMADD231PS   Z18, Z16, Z2
+	VFMADD231PS   Z18, Z17, Z10
+	VMOVUPS       (R9), Z18
+	VFMADD231PS   Z18, Z16, Z3
+	VFMADD231PS   Z18, Z17, Z11
+	VMOVUPS       (R9)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z4
+	VFMADD231PS   Z18, Z17, Z12
+	VMOVUPS       (R9)(SI*2), Z18
+	VFMADD231PS   Z18, Z16, Z5
+	VFMADD231PS   Z18, Z17, Z13
+	VMOVUPS       (R10), Z18
+	VFMADD231PS   Z18, Z16, Z6
+	VFMADD231PS   Z18, Z17, Z14
+	VMOVUPS       (R10)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z7
+	VFMADD231PS   Z18, Z17, Z15
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y17
+	VADDPS        Y17, Y0, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y17
+	VADDPS        Y17, Y8, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VADDPS        Y17, Y1, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y17
+	VADDPS        Y17, Y9, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y17
+	VADDPS        Y17, Y10, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y17
+	VADDPS        Y17, Y3, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y17
+	VADDPS        Y17, Y11, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y17
+	VADDPS        Y17, Y4, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z12, Y17
+	VADDPS        Y17, Y12, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y17
+	VADDPS        Y17, Y5, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z13, Y17
+	VADDPS        Y17, Y13, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z14, Y17
+	VADDPS        Y17, Y14, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z7, Y17
+	VADDPS        Y17, Y7, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VADDPS        Y17, Y15, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          $0x08, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x02, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+rowLoop:
+	VMOVUPS       (R11), Z0
+	VFMADD231PS   (R8), Z0, Z19
+	VFMADD231PS   (R8)(SI*1), Z0, Z20
+	VFMADD231PS   (R8)(SI*2), Z0, Z21
+	VFMADD231PS   (R9), Z0, Z22
+	VFMADD231PS   (R9)(SI*1), Z0, Z23
+	VFMADD231PS   (R9)(SI*2), Z0, Z24
+	VFMADD231PS   (R10), Z0, Z25
+	VFMADD231PS   (R10)(SI*1), Z0, Z26
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R11
+	SUBQ          $0x10, R12
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z20, Y1
+	VADDPS        Y1, Y20, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x1AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x1AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), CX
+	MOVQ stride+32(FP), DX
+	SHLQ $0x01, DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+	MOVQ rows+48(FP), BX
+
+block:
+	CMPQ   BX, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+24(FP), SI
+	MOVQ   CX, DI
+	LEAQ   (DI)(DX*2), R8
+	ADDQ   DX, R8
+	MOVQ   cols+40(FP), R9
+
+blockLoop:
+	VPMOVZXWD     (DI), Z4
+	VPSLLD        $0x10, Z4, Z4
+	VPMOVZXWD     (DI)(DX*1), Z5
+	VPSLLD        $0x10, Z5, Z5
+	VPMOVZXWD     (DI)(DX*2), Z6
+	VPSLLD        $0x10, Z6, Z6
+	VPMOVZXWD     (R8), Z7
+	VPSLLD        $0x10, Z7, Z7
+	VMOVUPS       (SI), Z8
+	VFMADD231PS   Z8, Z4, Z0
+	VFMADD231PS   Z8, Z5, Z1
+	VFMADD231PS   Z8, Z6, Z2
+	VFMADD231PS   Z8, Z7, Z3
+	ADDQ          $0x40, SI
+	ADDQ          $0x20, DI
+	ADDQ          $0x20, R8
+	SUBQ          $0x10, R9
+	JNZ           blockLoop
+	MOVQ          AX, SI
+	VEXTRACTF64X4 $0x01, Z0, Y5
+	VADDPS        Y5, Y0, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        (SI), X4, X4
+	VMOVSS        X4, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VADDPS        Y5, Y1, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        4(SI), X4, X4
+	VMOVSS        X4, 4(SI)
+	VEXTRACTF64X4 $0x01, Z2, Y5
+	VADDPS        Y5, Y2, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        8(SI), X4, X4
+	VMOVSS        X4, 8(SI)
+	VEXTRACTF64X4 $0x01, Z3, Y5
+	VADDPS        Y5, Y3, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VADDSS        12(SI), X4, X4
+	VMOVSS        X4, 12(SI)
+	ADDQ          $0x10, AX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	SUBQ          $0x04, BX
+	JMP           block
+
+row:
+	TESTQ  BX, BX
+	JZ     end
+	VPXORD Z9, Z9, Z9
+	MOVQ   x+24(FP), SI
+	MOVQ   CX, DI
+	MOVQ   cols+40(FP), R8
+
+rowLoop:
+	VPMOVZXWD     (DI), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (SI), Z0, Z9
+	ADDQ          $0x40, SI
+	ADDQ          $0x20, DI
+	SUBQ          $0x10, R8
+	JNZ           rowLoop
+	MOVQ          AX, SI
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
+	ADDQ          $0x04, AX
+	ADDQ          DX, CX
+	DECQ          BX
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x2AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x2AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	LEAQ   (R9)(BX*2), R10
+	ADDQ   BX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VPMOVZXWD     (R9), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     (R9)(BX*1), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     (R9)(BX*2), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VPMOVZXWD     (R10), Z11
+	VPSLLD        $0x10, Z11, Z11
+	VMOVUPS       (R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z2
+	VFMADD231PS   Z12, Z10, Z4
+	VFMADD231PS   Z12, Z11, Z6
+	VMOVUPS       (R8)(SI*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z3
+	VFMADD231PS   Z12, Z10, Z5
+	VFMADD231PS   Z12, Z11, Z7
+	ADDQ          $0x40, R8
+	ADDQ          $0x20, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y9
+	VADDPS        Y9, Y0, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        (R8), X8, X8
+	VMOVSS        X8, (R8)
+	VEXTRACTF64X4 $0x01, Z2, Y9
+	VADDPS        Y9, Y2, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        4(R8), X8, X8
+	VMOVSS        X8, 4(R8)
+	VEXTRACTF64X4 $0x01, Z4, Y9
+	VADDPS        Y9, Y4, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        8(R8), X8, X8
+	VMOVSS        X8, 8(R8)
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VADDPS        Y9, Y6, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        12(R8), X8, X8
+	VMOVSS        X8, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        (R8), X8, X8
+	VMOVSS        X8, (R8)
+	VEXTRACTF64X4 $0x01, Z3, Y9
+	VADDPS        Y9, Y3, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        4(R8), X8, X8
+	VMOVSS        X8, 4(R8)
+	VEXTRACTF64X4 $0x01, Z5, Y9
+	VADDPS        Y9, Y5, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        8(R8), X8, X8
+	VMOVSS        X8, 8(R8)
+	VEXTRACTF64X4 $0x01, Z7, Y9
+	VADDPS        Y9, Y7, Y9
+	VEXTRACTF32X4 $0x01, Y9, X8
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0x4e, X8, X9
+	VADDPS        X9, X8, X8
+	VPERMILPS     $0xb1, X8, X9
+	VADDPS        X9, X8, X8
+	VADDSS        12(R8), X8, X8
+	VMOVSS        X8, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	MOVQ   cols+40(FP), R10
+
+rowLoop:
+	VPMOVZXWD     (R9), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z13
+	VFMADD231PS   (R8)(SI*1), Z0, Z14
+	ADDQ          $0x40, R8
+	ADDQ          $0x20, R9
+	SUBQ          $0x10, R10
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z14, Y1
+	VADDPS        Y1, Y14, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x3AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	LEAQ   (R9)(BX*2), R10
+	ADDQ   BX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VPMOVZXWD     (R9), Z12
+	VPSLLD        $0x10, Z12, Z12
+	VPMOVZXWD     (R9)(BX*1), Z13
+	VPSLLD        $0x10, Z13, Z13
+	VPMOVZXWD     (R9)(BX*2), Z14
+	VPSLLD        $0x10, Z14, Z14
+	VPMOVZXWD     (R10), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VMOVUPS       (R8), Z16
+	VFMADD231PS   Z16, Z12, Z0
+	VFMADD231PS   Z16, Z13, Z3
+	VFMADD231PS   Z16, Z14, Z6
+	VFMADD231PS   Z16, Z15, Z9
+	VMOVUPS       (R8)(SI*1), Z16
+	VFMADD231PS   Z16, Z12, Z1
+	VFMADD231PS   Z16, Z13, Z4
+	VFMADD231PS   Z16, Z14, Z7
+	VFMADD231PS   Z16, Z15, Z10
+	VMOVUPS       (R8)(SI*2), Z16
+	VFMADD231PS   Z16, Z12, Z2
+	VFMADD231PS   Z16, Z13, Z5
+	VFMADD231PS   Z16, Z14, Z8
+	VFMADD231PS   Z16, Z15, Z11
+	ADDQ          $0x40, R8
+	ADDQ          $0x20, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y13
+	VADDPS        Y13, Y0, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z3, Y13
+	VADDPS        Y13, Y3, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z6, Y13
+	VADDPS        Y13, Y6, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z9, Y13
+	VADDPS        Y13, Y9, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VADDPS        Y13, Y1, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z4, Y13
+	VADDPS        Y13, Y4, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z7, Y13
+	VADDPS        Y13, Y7, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y13
+	VADDPS        Y13, Y10, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y13
+	VADDPS        Y13, Y2, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        (R8), X12, X12
+	VMOVSS        X12, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y13
+	VADDPS        Y13, Y5, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        4(R8), X12, X12
+	VMOVSS        X12, 4(R8)
+	VEXTRACTF64X4 $0x01, Z8, Y13
+	VADDPS        Y13, Y8, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        8(R8), X12, X12
+	VMOVSS        X12, 8(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y13
+	VADDPS        Y13, Y11, Y13
+	VEXTRACTF32X4 $0x01, Y13, X12
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0x4e, X12, X13
+	VADDPS        X13, X12, X12
+	VPERMILPS     $0xb1, X12, X13
+	VADDPS        X13, X12, X12
+	VADDSS        12(R8), X12, X12
+	VMOVSS        X12, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   x+24(FP), R8
+	MOVQ   DX, R9
+	MOVQ   cols+40(FP), R10
+
+rowLoop:
+	VPMOVZXWD     (R9), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z17
+	VFMADD231PS   (R8)(SI*1), Z0, Z18
+	VFMADD231PS   (R8)(SI*2), Z0, Z19
+	ADDQ          $0x40, R8
+	ADDQ          $0x20, R9
+	SUBQ          $0x10, R10
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z17, Y1
+	VADDPS        Y1, Y17, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z18, Y1
+	VADDPS        Y1, Y18, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x4AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x4AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	LEAQ   (R10)(BX*2), R11
+	ADDQ   BX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VPMOVZXWD     (R10), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     (R10)(BX*1), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VPMOVZXWD     (R10)(BX*2), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VPMOVZXWD     (R11), Z19
+	VPSLLD        $0x10, Z19, Z19
+	VMOVUPS       (R8), Z20
+	VFMADD231PS   Z20, Z16, Z0
+	VFMADD231PS   Z20, Z17, Z4
+	VFMADD231PS   Z20, Z18, Z8
+	VFMADD231PS   Z20, Z19, Z12
+	VMOVUPS       (R8)(SI*1), Z20
+	VFMADD231PS   Z20, Z16, Z1
+	VFMADD231PS   Z20, Z17, Z5
+	VFMADD231PS   Z20, Z18, Z9
+	VFMADD231PS   Z20, Z19, Z13
+	VMOVUPS       (R8)(SI*2), Z20
+	VFMADD231PS   Z20, Z16, Z2
+	VFMADD231PS   Z20, Z17, Z6
+	VFMADD231PS   Z20, Z18, Z10
+	VFMADD231PS   Z20, Z19, Z14
+	VMOVUPS       (R9), Z20
+	VFMADD231PS   Z20, Z16, Z3
+	VFMADD231PS   Z20, Z17, Z7
+	VFMADD231PS   Z20, Z18, Z11
+	VFMADD231PS   Z20, Z19, Z15
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y17
+	VADDPS        Y17, Y0, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z4, Y17
+	VADDPS        Y17, Y4, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z8, Y17
+	VADDPS        Y17, Y8, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y17
+	VADDPS        Y17, Y12, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VADDPS        Y17, Y1, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y17
+	VADDPS        Y17, Y5, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z9, Y17
+	VADDPS        Y17, Y9, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y17
+	VADDPS        Y17, Y13, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y17
+	VADDPS        Y17, Y10, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y17
+	VADDPS        Y17, Y14, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y17
+	VADDPS        Y17, Y3, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y17
+	VADDPS        Y17, Y7, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y17
+	VADDPS        Y17, Y11, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        8(R8), X16, X16
+	VMOVSS        X16, 8(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VADDPS        Y17, Y15, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        12(R8), X16, X16
+	VMOVSS        X16, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VPMOVZXWD     (R10), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z21
+	VFMADD231PS   (R8)(SI*1), Z0, Z22
+	VFMADD231PS   (R8)(SI*2), Z0, Z23
+	VFMADD231PS   (R9), Z0, Z24
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x5AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x04
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	LEAQ   (R10)(BX*2), R11
+	ADDQ   BX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VPMOVZXWD     (R10), Z20
+	VPSLLD        $0x10, Z20, Z20
+	VPMOVZXWD     (R10)(BX*1), Z21
+	VPSLLD        $0x10, Z21, Z21
+	VPMOVZXWD     (R10)(BX*2), Z22
+	VPSLLD        $0x10, Z22, Z22
+	VPMOVZXWD     (R11), Z23
+	VPSLLD        $0x10, Z23, Z23
+	VMOVUPS       (R8), Z24
+	VFMADD231PS   Z24, Z20, Z0
+	VFMADD231PS   Z24, Z21, Z5
+	VFMADD231PS   Z24, Z22, Z10
+	VFMADD231PS   Z24, Z23, Z15
+	VMOVUPS       (R8)(SI*1), Z24
+	VFMADD231PS   Z24, Z20, Z1
+	VFMADD231PS   Z24, Z21, Z6
+	VFMADD231PS   Z24, Z22, Z11
+	VFMADD231PS   Z24, Z23, Z16
+	VMOVUPS       (R8)(SI*2), Z24
+	VFMADD231PS   Z24, Z20, Z2
+	VFMADD231PS   Z24, Z21, Z7
+	VFMADD231PS   Z24, Z22, Z12
+	VFMADD231PS   Z24, Z23, Z17
+	VMOVUPS       (R9), Z24
+	VFMADD231PS   Z24, Z20, Z3
+	VFMADD231PS   Z24, Z21, Z8
+	VFMADD231PS   Z24, Z22, Z13
+	VFMADD231PS   Z24, Z23, Z18
+	VMOVUPS       (R9)(SI*1), Z24
+	VFMADD231PS   Z24, Z20, Z4
+	VFMADD231PS   Z24, Z21, Z9
+	VFMADD231PS   Z24, Z22, Z14
+	VFMADD231PS   Z24, Z23, Z19
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y21
+	VADDPS        Y21, Y0, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z5, Y21
+	VADDPS        Y21, Y5, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z10, Y21
+	VADDPS        Y21, Y10, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y21
+	VADDPS        Y21, Y15, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y21
+	VADDPS        Y21, Y1, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y21
+	VADDPS        Y21, Y6, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z11, Y21
+	VADDPS        Y21, Y11, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y21
+	VADDPS        Y21, Y16, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y21
+	VADDPS        Y21, Y2, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y21
+	VADDPS        Y21, Y7, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y21
+	VADDPS        Y21, Y12, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y21
+	VADDPS        Y21, Y17, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y21
+	VADDPS        Y21, Y3, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y21
+	VADDPS        Y21, Y8, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y21
+	VADDPS        Y21, Y13, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z18, Y21
+	VADDPS        Y21, Y18, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y21
+	VADDPS        Y21, Y4, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        (R8), X20, X20
+	VMOVSS        X20, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y21
+	VADDPS        Y21, Y9, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        4(R8), X20, X20
+	VMOVSS        X20, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y21
+	VADDPS        Y21, Y14, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        8(R8), X20, X20
+	VMOVSS        X20, 8(R8)
+	VEXTRACTF64X4 $0x01, Z19, Y21
+	VADDPS        Y21, Y19, Y21
+	VEXTRACTF32X4 $0x01, Y21, X20
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0x4e, X20, X21
+	VADDPS        X21, X20, X20
+	VPERMILPS     $0xb1, X20, X21
+	VADDPS        X21, X20, X20
+	VADDSS        12(R8), X20, X20
+	VMOVSS        X20, 12(R8)
+	ADDQ          $0x10, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x04, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VPMOVZXWD     (R10), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z25
+	VFMADD231PS   (R8)(SI*1), Z0, Z26
+	VFMADD231PS   (R8)(SI*2), Z0, Z27
+	VFMADD231PS   (R9), Z0, Z28
+	VFMADD231PS   (R9)(SI*1), Z0, Z29
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z28, Y1
+	VADDPS        Y1, Y28, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z29, Y1
+	VADDPS        Y1, Y29, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x6AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x6AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x03
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+blockLoop:
+	VPMOVZXWD     (R10), Z18
+	VPSLLD        $0x10, Z18, Z18
+	VPMOVZXWD     (R10)(BX*1), Z19
+	VPSLLD        $0x10, Z19, Z19
+	VPMOVZXWD     (R10)(BX*2), Z20
+	VPSLLD        $0x10, Z20, Z20
+	VMOVUPS       (R8), Z21
+	VFMADD231PS   Z21, Z18, Z0
+	VFMADD231PS   Z21, Z19, Z6
+	VFMADD231PS   Z21, Z20, Z12
+	VMOVUPS       (R8)(SI*1), Z21
+	VFMADD231PS   Z21, Z18, Z1
+	VFMADD231PS   Z21, Z19, Z7
+	VFMADD231PS   Z21, Z20, Z13
+	VMOVUPS       (R8)(SI*2), Z21
+	VFMADD231PS   Z21, Z18, Z2
+	VFMADD231PS   Z21, Z19, Z8
+	VFMADD231PS   Z21, Z20, Z14
+	VMOVUPS       (R9), Z21
+	VFMADD231PS   Z21, Z18, Z3
+	VFMADD231PS   Z21, Z19, Z9
+	VFMADD231PS   Z21, Z20, Z15
+	VMOVUPS       (R9)(SI*1), Z21
+	VFMADD231PS   Z21, Z18, Z4
+	VFMADD231PS   Z21, Z19, Z10
+	VFMADD231PS   Z21, Z20, Z16
+	VMOVUPS       (R9)(SI*2), Z21
+	VFMADD231PS   Z21, Z18, Z5
+	VFMADD231PS   Z21, Z19, Z11
+	VFMADD231PS   Z21, Z20, Z17
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y19
+	VADDPS        Y19, Y0, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z6, Y19
+	VADDPS        Y19, Y6, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z12, Y19
+	VADDPS        Y19, Y12, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y19
+	VADDPS        Y19, Y1, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y19
+	VADDPS        Y19, Y7, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z13, Y19
+	VADDPS        Y19, Y13, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y19
+	VADDPS        Y19, Y2, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y19
+	VADDPS        Y19, Y8, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y19
+	VADDPS        Y19, Y14, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y19
+	VADDPS        Y19, Y3, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y19
+	VADDPS        Y19, Y9, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y19
+	VADDPS        Y19, Y15, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y19
+	VADDPS        Y19, Y4, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y19
+	VADDPS        Y19, Y10, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y19
+	VADDPS        Y19, Y16, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y19
+	VADDPS        Y19, Y5, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        (R8), X18, X18
+	VMOVSS        X18, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y19
+	VADDPS        Y19, Y11, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        4(R8), X18, X18
+	VMOVSS        X18, 4(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y19
+	VADDPS        Y19, Y17, Y19
+	VEXTRACTF32X4 $0x01, Y19, X18
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0x4e, X18, X19
+	VADDPS        X19, X18, X18
+	VPERMILPS     $0xb1, X18, X19
+	VADDPS        X19, X18, X18
+	VADDSS        8(R8), X18, X18
+	VMOVSS        X18, 8(R8)
+	ADDQ          $0x0c, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x03, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	MOVQ   DX, R10
+	MOVQ   cols+40(FP), R11
+
+rowLoop:
+	VPMOVZXWD     (R10), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z22
+	VFMADD231PS   (R8)(SI*1), Z0, Z23
+	VFMADD231PS   (R8)(SI*2), Z0, Z24
+	VFMADD231PS   (R9), Z0, Z25
+	VFMADD231PS   (R9)(SI*1), Z0, Z26
+	VFMADD231PS   (R9)(SI*2), Z0, Z27
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x20, R10
+	SUBQ          $0x10, R11
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x7AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x7AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x03
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VPMOVZXWD     (R11), Z21
+	VPSLLD        $0x10, Z21, Z21
+	VPMOVZXWD     (R11)(BX*1), Z22
+	VPSLLD        $0x10, Z22, Z22
+	VPMOVZXWD     (R11)(BX*2), Z23
+	VPSLLD        $0x10, Z23, Z23
+	VMOVUPS       (R8), Z24
+	VFMADD231PS   Z24, Z21, Z0
+	VFMADD231PS   Z24, Z22, Z7
+	VFMADD231PS   Z24, Z23, Z14
+	VMOVUPS       (R8)(SI*1), Z24
+	VFMADD231PS   Z24, Z21, Z1
+	VFMADD231PS   Z24, Z22, Z8
+	VFMADD231PS   Z24, Z23, Z15
+	VMOVUPS       (R8)(SI*2), Z24
+	VFMADD231PS   Z24, Z21, Z2
+	VFMADD231PS   Z24, Z22, Z9
+	VFMADD231PS   Z24, Z23, Z16
+	VMOVUPS       (R9), Z24
+	VFMADD231PS   Z24, Z21, Z3
+	VFMADD231PS   Z24, Z22, Z10
+	VFMADD231PS   Z24, Z23, Z17
+	VMOVUPS       (R9)(SI*1), Z24
+	VFMADD231PS   Z24, Z21, Z4
+	VFMADD231PS   Z24, Z22, Z11
+	VFMADD231PS   Z24, Z23, Z18
+	VMOVUPS       (R9)(SI*2), Z24
+	VFMADD231PS   Z24, Z21, Z5
+	VFMADD231PS   Z24, Z22, Z12
+	VFMADD231PS   Z24, Z23, Z19
+	VMOVUPS       (R10), Z24
+	VFMADD231PS   Z24, Z21, Z6
+	VFMADD231PS   Z24, Z22, Z13
+	VFMADD231PS   Z24, Z23, Z20
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y22
+	VADDPS        Y22, Y0, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z7, Y22
+	VADDPS        Y22, Y7, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z14, Y22
+	VADDPS        Y22, Y14, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y22
+	VADDPS        Y22, Y1, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y22
+	VADDPS        Y22, Y8, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z15, Y22
+	VADDPS        Y22, Y15, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y22
+	VADDPS        Y22, Y2, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y22
+	VADDPS        Y22, Y9, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z16, Y22
+	VADDPS        Y22, Y16, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y22
+	VADDPS        Y22, Y3, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y22
+	VADDPS        Y22, Y10, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z17, Y22
+	VADDPS        Y22, Y17, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y22
+	VADDPS        Y22, Y4, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y22
+	VADDPS        Y22, Y11, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z18, Y22
+	VADDPS        Y22, Y18, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y22
+	VADDPS        Y22, Y5, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z12, Y22
+	VADDPS        Y22, Y12, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z19, Y22
+	VADDPS        Y22, Y19, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z6, Y22
+	VADDPS        Y22, Y6, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        (R8), X21, X21
+	VMOVSS        X21, (R8)
+	VEXTRACTF64X4 $0x01, Z13, Y22
+	VADDPS        Y22, Y13, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        4(R8), X21, X21
+	VMOVSS        X21, 4(R8)
+	VEXTRACTF64X4 $0x01, Z20, Y22
+	VADDPS        Y22, Y20, Y22
+	VEXTRACTF32X4 $0x01, Y22, X21
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0x4e, X21, X22
+	VADDPS        X22, X21, X21
+	VPERMILPS     $0xb1, X21, X22
+	VADDPS        X22, X21, X21
+	VADDSS        8(R8), X21, X21
+	VMOVSS        X21, 8(R8)
+	ADDQ          $0x0c, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x03, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+rowLoop:
+	VPMOVZXWD     (R11), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z25
+	VFMADD231PS   (R8)(SI*1), Z0, Z26
+	VFMADD231PS   (R8)(SI*2), Z0, Z27
+	VFMADD231PS   (R9), Z0, Z28
+	VFMADD231PS   (R9)(SI*1), Z0, Z29
+	VFMADD231PS   (R9)(SI*2), Z0, Z30
+	VFMADD231PS   (R10), Z0, Z31
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z27, Y1
+	VADDPS        Y1, Y27, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z28, Y1
+	VADDPS        Y1, Y28, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z29, Y1
+	VADDPS        Y1, Y29, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z30, Y1
+	VADDPS        Y1, Y30, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z31, Y1
+	VADDPS        Y1, Y31, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulBF16x8AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mulBF16x8AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ yStride+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x01, BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+48(FP), DI
+
+block:
+	CMPQ   DI, $0x02
+	JL     row
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+blockLoop:
+	VPMOVZXWD     (R11), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     (R11)(BX*1), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VMOVUPS       (R8), Z18
+	VFMADD231PS   Z18, Z16, Z0
+	VFMADD231PS   Z18, Z17, Z8
+	VMOVUPS       (R8)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z1
+	VFMADD231PS   Z18, Z17, Z9
+	VMOVUPS       (R8)(SI*2), Z18
+	VFMADD231PS   Z18, Z16, Z2
+	VFMADD231PS   Z18, Z17, Z10
+	VMOVUPS       (R9), Z18
+	VFMADD231PS   Z18, Z16, Z3
+	VFMADD231PS   Z18, Z17, Z11
+	VMOVUPS       (R9)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z4
+	VFMADD231PS   Z18, Z17, Z12
+	VMOVUPS       (R9)(SI*2), Z18
+	VFMADD231PS   Z18, Z16, Z5
+	VFMADD231PS   Z18, Z17, Z13
+	VMOVUPS       (R10), Z18
+	VFMADD231PS   Z18, Z16, Z6
+	VFMADD231PS   Z18, Z17, Z14
+	VMOVUPS       (R10)(SI*1), Z18
+	VFMADD231PS   Z18, Z16, Z7
+	VFMADD231PS   Z18, Z17, Z15
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           blockLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y17
+	VADDPS        Y17, Y0, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z8, Y17
+	VADDPS        Y17, Y8, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VADDPS        Y17, Y1, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z9, Y17
+	VADDPS        Y17, Y9, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z10, Y17
+	VADDPS        Y17, Y10, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z3, Y17
+	VADDPS        Y17, Y3, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z11, Y17
+	VADDPS        Y17, Y11, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z4, Y17
+	VADDPS        Y17, Y4, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z12, Y17
+	VADDPS        Y17, Y12, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z5, Y17
+	VADDPS        Y17, Y5, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z13, Y17
+	VADDPS        Y17, Y13, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z14, Y17
+	VADDPS        Y17, Y14, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z7, Y17
+	VADDPS        Y17, Y7, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        (R8), X16, X16
+	VMOVSS        X16, (R8)
+	VEXTRACTF64X4 $0x01, Z15, Y17
+	VADDPS        Y17, Y15, Y17
+	VEXTRACTF32X4 $0x01, Y17, X16
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0x4e, X16, X17
+	VADDPS        X17, X16, X16
+	VPERMILPS     $0xb1, X16, X17
+	VADDPS        X17, X16, X16
+	VADDSS        4(R8), X16, X16
+	VMOVSS        X16, 4(R8)
+	ADDQ          $0x08, AX
+	ADDQ          BX, DX
+	ADDQ          BX, DX
+	SUBQ          $0x02, DI
+	JMP           block
+
+row:
+	TESTQ  DI, DI
+	JZ     end
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	MOVQ   x+24(FP), R8
+	LEAQ   (R8)(SI*2), R9
+	ADDQ   SI, R9
+	LEAQ   (R9)(SI*2), R10
+	ADDQ   SI, R10
+	MOVQ   DX, R11
+	MOVQ   cols+40(FP), R12
+
+rowLoop:
+	VPMOVZXWD     (R11), Z0
+	VPSLLD        $0x10, Z0, Z0
+	VFMADD231PS   (R8), Z0, Z19
+	VFMADD231PS   (R8)(SI*1), Z0, Z20
+	VFMADD231PS   (R8)(SI*2), Z0, Z21
+	VFMADD231PS   (R9), Z0, Z22
+	VFMADD231PS   (R9)(SI*1), Z0, Z23
+	VFMADD231PS   (R9)(SI*2), Z0, Z24
+	VFMADD231PS   (R10), Z0, Z25
+	VFMADD231PS   (R10)(SI*1), Z0, Z26
+	ADDQ          $0x40, R8
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R10
+	ADDQ          $0x20, R11
+	SUBQ          $0x10, R12
+	JNZ           rowLoop
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z20, Y1
+	VADDPS        Y1, Y20, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z22, Y1
+	VADDPS        Y1, Y22, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z24, Y1
+	VADDPS        Y1, Y24, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z25, Y1
+	VADDPS        Y1, Y25, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          CX, R8
+	VEXTRACTF64X4 $0x01, Z26, Y1
+	VADDPS        Y1, Y26, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VADDSS        (R8), X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, AX
+	ADDQ          BX, DX
+	DECQ          DI
+	JMP           row
 
 end:
 	VZEROUPPER

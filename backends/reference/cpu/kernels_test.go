@@ -11,10 +11,11 @@ import (
 // and columns over, with guard elements around what it may write.
 func TestProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	const guard = -12345
-	for _, stride := range []int{8, 16, 24, 72, 520} {
+	const guard, before = -12345, 0.5
+	for _, cols := range []int{16, 32, 48, 80, 512} {
 		for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 33} {
 			for n := 1; n <= lanes; n++ {
+				stride := cols + 16
 				w, half := randomVector(rng, rows*stride), make([]uint16, rows*stride)
 				for i, v := range w {
 					half[i] = toBF16(v)
@@ -22,25 +23,24 @@ func TestProducts(t *testing.T) {
 				}
 				x := randomVector(rng, n*stride)
 				yStride := rows + 3
-				for name, mul := range map[string]func(y []float32){
-					"F32":     func(y []float32) { mulF32(y, yStride, w, x, stride, rows, n) },
-					"F32 Go":  func(y []float32) { mulF32Go(y, yStride, w, x, stride, rows, n) },
-					"BF16":    func(y []float32) { mulBF16(y, yStride, half, x, stride, rows, n) },
-					"BF16 Go": func(y []float32) { mulBF16Go(y, yStride, half, x, stride, rows, n) },
-				} {
+				for name, mul := range products(yStride, w, half, x, stride, cols, rows, n) {
 					y := make([]float32, n*yStride)
 					for i := range y {
 						y[i] = guard
+						if i%yStride < rows {
+							y[i] = before
+						}
 					}
 					mul(y)
 					for i, got := range y {
 						v, r := i/yStride, i%yStride
 						want, size := float64(guard), 0.0
 						if r < rows {
-							want, size = product(w[r*stride:][:stride], x[v*stride:][:stride])
+							want, size = product(w[r*stride:][:cols], x[v*stride:][:cols])
+							want += before
 						}
-						if math.Abs(float64(got)-want) > 1e-6*size {
-							t.Fatalf("%s, %d rows of %d, %d vectors: y[%d] = %g, want %g", name, rows, stride, n, i, got, want)
+						if math.Abs(float64(got)-want) > 1e-6*(size+before) {
+							t.Fatalf("%s, %d rows of %d, %d vectors: y[%d] = %g, want %g", name, rows, cols, n, i, got, want)
 						}
 					}
 				}

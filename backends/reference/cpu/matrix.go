@@ -14,8 +14,13 @@ const (
 // as the product kernels keep sums for in registers while a weight is at hand.
 const lanes = 8
 
-// simd is the width that rows are padded to, in elements.
-const simd = 8
+// simd is the width that rows are padded to, in elements: that of the widest
+// vector register.
+const simd = 16
+
+// strip is the number of columns that a product takes at a time, so that the
+// vectors' part stays in the nearest cache while the rows pass by.
+const strip = 512
 
 // padded is n rounded up to whole vectors.
 func padded(n int) int { return (n + simd - 1) / simd * simd }
@@ -71,11 +76,17 @@ func (m *matrix) mul(y []float32, yStride int, x []float32, n, lo, hi int) {
 	if lo >= hi {
 		return
 	}
+	for t := range n {
+		clear(y[t*yStride:][lo:hi])
+	}
 	y, x = y[lo:(n-1)*yStride+hi], x[:n*m.stride]
-	if m.bf16 == nil {
-		mulF32(y, yStride, m.f32[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
-	} else {
-		mulBF16(y, yStride, m.bf16[lo*m.stride:hi*m.stride], x, m.stride, hi-lo, n)
+	for at := 0; at < m.stride; at += strip {
+		cols, from := min(strip, m.stride-at), lo*m.stride+at
+		if m.bf16 == nil {
+			mulF32(y, yStride, m.f32[from:], x[at:], m.stride, cols, hi-lo, n)
+		} else {
+			mulBF16(y, yStride, m.bf16[from:], x[at:], m.stride, cols, hi-lo, n)
+		}
 	}
 }
 

@@ -2,101 +2,229 @@
 
 package cpu
 
-// mulF32x1 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 0, all of stride elements, a multiple of 8.
+// mulF32x1AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 0, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x1(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x1AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x2 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 1, all of stride elements, a multiple of 8.
+// mulF32x2AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 1, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x2(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x2AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x3 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 2, all of stride elements, a multiple of 8.
+// mulF32x3AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 2, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x3(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x3AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x4 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 3, all of stride elements, a multiple of 8.
+// mulF32x4AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 3, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x4(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x4AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x5 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 4, all of stride elements, a multiple of 8.
+// mulF32x5AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 4, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x5(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x5AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x6 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 5, all of stride elements, a multiple of 8.
+// mulF32x6AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 5, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x6(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x6AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x7 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 6, all of stride elements, a multiple of 8.
+// mulF32x7AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 6, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x7(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x7AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulF32x8 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 7, all of stride elements, a multiple of 8.
+// mulF32x8AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 7, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulF32x8(y *float32, yStride int, w *float32, x *float32, stride int, rows int)
+func mulF32x8AVX2(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
 
-// mulBF16x1 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 0, all of stride elements, a multiple of 8.
+// mulBF16x1AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 0, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x1(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x1AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x2 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 1, all of stride elements, a multiple of 8.
+// mulBF16x2AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 1, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x2(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x2AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x3 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 2, all of stride elements, a multiple of 8.
+// mulBF16x3AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 2, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x3(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x3AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x4 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 3, all of stride elements, a multiple of 8.
+// mulBF16x4AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 3, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x4(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x4AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x5 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 4, all of stride elements, a multiple of 8.
+// mulBF16x5AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 4, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x5(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x5AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x6 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 5, all of stride elements, a multiple of 8.
+// mulBF16x6AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 5, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x6(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x6AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x7 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 6, all of stride elements, a multiple of 8.
+// mulBF16x7AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 6, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x7(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x7AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
-// mulBF16x8 sets y[v*yStride+r] to the product of row r of w with vector v of
-// x, vectors 0 to 7, all of stride elements, a multiple of 8.
+// mulBF16x8AVX2 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 7, over cols elements, a multiple of 8. Rows and vectors lie stride
+// elements apart.
 //
 //go:noescape
-func mulBF16x8(y *float32, yStride int, w *uint16, x *float32, stride int, rows int)
+func mulBF16x8AVX2(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulF32x1AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 0, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x1AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x2AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 1, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x2AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x3AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 2, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x3AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x4AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 3, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x4AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x5AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 4, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x5AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x6AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 5, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x6AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x7AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 6, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x7AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulF32x8AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 7, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulF32x8AVX512(y *float32, yStride int, w *float32, x *float32, stride int, cols int, rows int)
+
+// mulBF16x1AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 0, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x1AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x2AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 1, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x2AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x3AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 2, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x3AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x4AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 3, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x4AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x5AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 4, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x5AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x6AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 5, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x6AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x7AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 6, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x7AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
+
+// mulBF16x8AVX512 adds to y[v*yStride+r] the product of row r of w with vector v of x,
+// vectors 0 to 7, over cols elements, a multiple of 16. Rows and vectors lie stride
+// elements apart.
+//
+//go:noescape
+func mulBF16x8AVX512(y *float32, yStride int, w *uint16, x *float32, stride int, cols int, rows int)
 
 // sumRowsAVX2 adds p[i] times row i of rows to sum, for n rows, at least 1, of dim
 // elements, a multiple of 8.

@@ -1,4 +1,5 @@
-// Command gen writes the vector kernels of package cpu, for AVX2 and FMA:
+// Command gen writes the vector kernels of package cpu, for AVX2 with FMA and
+// for AVX-512:
 //
 //	go run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg cpu
 package main
@@ -14,27 +15,37 @@ import (
 // lanes is the largest number of vectors that a product multiplies at a time.
 const lanes = 8
 
-// block is the number of rows that a product with so many vectors takes at a
-// time: its sums, the rows' weights and an element of the vectors share sixteen
-// registers, and at least four sums are under way to hide the latency of an
-// addition.
-var block = [lanes + 1]int{1: 4, 2: 4, 3: 3, 4: 2, 5: 2, 6: 2, 7: 1, 8: 1}
-
 func main() {
-	for _, t := range []weights{
-		{name: "F32", goType: "float32", shift: 2, load: func(m Mem, v VecVirtual) { VMOVUPS(m, v) }},
-		// A bfloat16 is the upper half of a float32.
-		{name: "BF16", goType: "uint16", shift: 1, load: func(m Mem, v VecVirtual) {
-			VPMOVZXWD(m, v)
-			VPSLLD(Imm(16), v, v)
-		}},
+	for _, u := range []unit{
+		// Its sums, a register a row of weights and an element of the vectors
+		// have to fit sixteen registers, or thirty-two; at least four sums hide
+		// the latency of an addition.
+		{name: "AVX2", width: 8, register: YMM, block: [lanes + 1]int{1: 4, 2: 4, 3: 3, 4: 2, 5: 2, 6: 2, 7: 1, 8: 1}},
+		{name: "AVX512", width: 16, register: ZMM, block: [lanes + 1]int{1: 4, 2: 4, 3: 4, 4: 4, 5: 4, 6: 3, 7: 3, 8: 2}},
 	} {
 		for n := 1; n <= lanes; n++ {
-			product(t, n)
+			product(u, weights{name: "F32", goType: "float32", shift: 2, load: func(m Mem, v VecVirtual) { VMOVUPS(m, v) }}, n)
+		}
+		for n := 1; n <= lanes; n++ {
+			// A bfloat16 is the upper half of a float32.
+			product(u, weights{name: "BF16", goType: "uint16", shift: 1, load: func(m Mem, v VecVirtual) {
+				VPMOVZXWD(m, v)
+				VPSLLD(Imm(16), v, v)
+			}}, n)
 		}
 	}
 	sumRows()
 	Generate()
+}
+
+// unit is a vector unit.
+type unit struct {
+	name     string
+	width    int // float32 elements a register
+	register func() VecVirtual
+	// block is the number of rows that a product with so many vectors takes at
+	// a time.
+	block [lanes + 1]int
 }
 
 // weights is how a kernel reads its matrix.
@@ -44,14 +55,15 @@ type weights struct {
 	load         func(Mem, VecVirtual)
 }
 
-// product writes mul<name>x<n>.
-func product(t weights, n int) {
-	name := fmt.Sprintf("mul%sx%d", t.name, n)
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(y *float32, yStride int, w *%s, x *float32, stride, rows int)", t.goType))
+// product writes mul<weights>x<n><unit>.
+func product(u unit, t weights, n int) {
+	name := fmt.Sprintf("mul%sx%d%s", t.name, n, u.name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(y *float32, yStride int, w *%s, x *float32, stride, cols, rows int)", t.goType))
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s sets y[v*yStride+r] to the product of row r of w with vector v of", name),
-		fmt.Sprintf("x, vectors 0 to %d, all of stride elements, a multiple of 8.", n-1))
-	k := kernel{weights: t, n: n}
+	Doc(fmt.Sprintf("%s adds to y[v*yStride+r] the product of row r of w with vector v of x,", name),
+		fmt.Sprintf("vectors 0 to %d, over cols elements, a multiple of %d. Rows and vectors lie stride", n-1, u.width),
+		"elements apart.")
+	k := kernel{unit: u, weights: t, n: n}
 	k.y = Load(Param("y"), GP64())
 	k.yBytes = Load(Param("yStride"), GP64())
 	SHLQ(Imm(2), k.yBytes)
@@ -61,7 +73,7 @@ func product(t weights, n int) {
 	k.xBytes = Load(Param("stride"), GP64())
 	SHLQ(Imm(2), k.xBytes)
 	left := Load(Param("rows"), GP64())
-	if rows := block[n]; rows > 1 {
+	if rows := u.block[n]; rows > 1 {
 		Label("block")
 		CMPQ(left, Imm(uint64(rows)))
 		JL(LabelRef("row"))
@@ -82,20 +94,21 @@ func product(t weights, n int) {
 
 // kernel holds the registers of a product. y and w move on with the rows.
 type kernel struct {
+	unit
 	weights
 	n                      int
 	y, w                   Register
 	yBytes, wBytes, xBytes Register
 }
 
-// emit multiplies rows rows of w with all vectors, stores the sums and moves y
-// and w on.
+// emit multiplies rows rows of w with all vectors, adds the sums to y and moves
+// y and w on.
 func (k kernel) emit(label string, rows int) {
 	sums := make([][]VecVirtual, rows)
 	for r := range sums {
 		for range k.n {
-			s := YMM()
-			VXORPS(s, s, s)
+			s := k.register()
+			k.clear(s)
 			sums[r] = append(sums[r], s)
 		}
 	}
@@ -103,11 +116,11 @@ func (k kernel) emit(label string, rows int) {
 	first := GP64()
 	MOVQ(k.w, first)
 	ws := newCursors(first, k.wBytes, rows)
-	count := Load(Param("stride"), GP64())
+	count := Load(Param("cols"), GP64())
 	Label(label + "Loop")
 	row := make([]VecVirtual, rows)
 	for r := range row {
-		row[r] = YMM()
+		row[r] = k.register()
 		k.load(ws.at(r), row[r])
 	}
 	if rows == 1 {
@@ -115,7 +128,7 @@ func (k kernel) emit(label string, rows int) {
 			VFMADD231PS(xs.at(v), row[0], sums[0][v])
 		}
 	} else {
-		x := YMM()
+		x := k.register()
 		for v := range k.n {
 			VMOVUPS(xs.at(v), x)
 			for r := range row {
@@ -123,16 +136,19 @@ func (k kernel) emit(label string, rows int) {
 			}
 		}
 	}
-	xs.advance(8 << 2)
-	ws.advance(8 << k.shift)
-	SUBQ(Imm(8), count)
+	xs.advance(uint64(k.width) << 2)
+	ws.advance(uint64(k.width) << k.shift)
+	SUBQ(Imm(uint64(k.width)), count)
 	JNZ(LabelRef(label + "Loop"))
 
 	out := GP64()
 	MOVQ(k.y, out)
 	for v := range k.n {
 		for r := range rows {
-			VMOVSS(across(sums[r][v]), Mem{Base: out, Disp: 4 * r})
+			at := Mem{Base: out, Disp: 4 * r}
+			sum := k.across(sums[r][v])
+			VADDSS(at, sum, sum)
+			VMOVSS(sum, at)
 		}
 		if v < k.n-1 {
 			ADDQ(k.yBytes, out)
@@ -144,15 +160,34 @@ func (k kernel) emit(label string, rows int) {
 	}
 }
 
-// across adds the eight parts of a sum.
-func across(sum VecVirtual) VecVirtual {
-	high := XMM()
-	VEXTRACTF128(Imm(1), sum, high)
-	low := sum.AsX().(VecVirtual)
-	VADDPS(high, low, low)
-	VHADDPS(low, low, low)
-	VHADDPS(low, low, low)
-	return low
+func (k kernel) clear(v VecVirtual) {
+	if k.width == 16 {
+		VPXORD(v, v, v)
+		return
+	}
+	VXORPS(v, v, v)
+}
+
+// across adds the parts of a sum, halving it until one is left. For AVX-512
+// only instructions that reach all thirty-two registers will do.
+func (k kernel) across(sum VecVirtual) Register {
+	quarter := XMM()
+	if k.width == 16 {
+		half := YMM()
+		VEXTRACTF64X4(Imm(1), sum, half)
+		VADDPS(half, sum.AsY(), half)
+		VEXTRACTF32X4(Imm(1), half, quarter)
+		VADDPS(half.AsX(), quarter, quarter)
+	} else {
+		VEXTRACTF128(Imm(1), sum, quarter)
+		VADDPS(sum.AsX(), quarter, quarter)
+	}
+	swapped := XMM()
+	for _, order := range []uint64{0b01_00_11_10, 0b10_11_00_01} {
+		VPERMILPS(Imm(order), quarter, swapped)
+		VADDPS(swapped, quarter, quarter)
+	}
+	return quarter
 }
 
 // cursors address n rows that lie step bytes apart, with one register for
