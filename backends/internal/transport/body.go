@@ -53,26 +53,33 @@ func (r *Response) Stamp() Stamp {
 	return r.conn.stamped.last
 }
 
+// ErrOpen says that a body went on, or the connection stayed silent, beyond
+// the limits of Drain.
+var ErrOpen = errors.New("the body has not ended")
+
 // Drain reads what is left of the body, at most limit bytes and for at most
-// wait, so that the connection can be used again. It says whether the end was
-// seen.
-func (r *Response) Drain(limit int64, wait time.Duration) bool {
+// wait, so that the connection can be used again. It returns nil when the end
+// was seen, ErrOpen at a limit, or what cut the body off.
+func (r *Response) Drain(limit int64, wait time.Duration) error {
 	if r.ended {
-		return true
+		return nil
 	}
-	if r.foreign != nil {
-		timer := time.AfterFunc(wait, r.cancel)
-		defer timer.Stop()
-	} else {
-		timer := time.AfterFunc(wait, r.conn.interrupt)
-		defer func() {
-			if !timer.Stop() {
-				r.reuse = false
-			}
-		}()
+	interrupt := r.cancel
+	if r.foreign == nil {
+		interrupt = r.conn.interrupt
 	}
+	timer := time.AfterFunc(wait, interrupt)
 	_, err := io.Copy(io.Discard, io.LimitReader(r, limit))
-	return err == nil && r.ended
+	if !timer.Stop() {
+		r.reuse = false
+		if !r.ended {
+			return ErrOpen
+		}
+	}
+	if err == nil && !r.ended {
+		return ErrOpen
+	}
+	return err
 }
 
 // Close hands the connection back when the whole body was read, and closes it

@@ -28,6 +28,7 @@ type conn struct {
 	rw      net.Conn // stamped, or the TLS connection above it
 	br      *bufio.Reader
 	head    int64 // bytes that a header may still take, negative for no limit
+	failed  error // of the last read
 	used    bool  // has carried a request before
 	request []byte
 	remote  string
@@ -54,6 +55,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.head > 0 {
 		c.head -= int64(n)
 	}
+	c.failed = err
 	return n, err
 }
 
@@ -220,8 +222,11 @@ func (t *Transport) readHead(c *conn, method string) (*http.Response, error) {
 	for {
 		head, err := http.ReadResponse(c.br, &http.Request{Method: method})
 		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			// A header that is cut off reads like a malformed one.
+			if c.failed == io.EOF {
 				err = io.ErrUnexpectedEOF
+			} else if c.failed != nil {
+				err = c.failed
 			}
 			return nil, fmt.Errorf("reading the answer's header: %w", err)
 		}

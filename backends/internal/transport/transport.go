@@ -75,6 +75,9 @@ func New(cfg Config) (*Transport, error) {
 	default:
 		return nil, fmt.Errorf("target %s: scheme %q is none of http, https, unix", cfg.Base.Redacted(), cfg.Base.Scheme)
 	}
+	if cfg.HTTP2 && t.tls == nil {
+		return nil, errors.New("HTTP/2 needs an https target")
+	}
 	if cfg.Base.Scheme != "unix" {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: cfg.Base})
 		if err != nil {
@@ -86,7 +89,7 @@ func New(cfg Config) (*Transport, error) {
 		t.proxy = proxy
 	}
 	t.plain = &http.Client{Transport: t.netHTTP(false), CheckRedirect: noRedirect}
-	if cfg.HTTP2 && t.tls != nil {
+	if cfg.HTTP2 {
 		t.h2 = &http.Client{Transport: t.netHTTP(true), CheckRedirect: noRedirect}
 	}
 	return t, nil

@@ -22,6 +22,8 @@ const (
 	// drainBytes and drainTime bound the reading on after the end mark.
 	drainBytes = 1 << 20
 	drainTime  = time.Second
+	// failedDrain is drainTime after a failure.
+	failedDrain = 100 * time.Millisecond
 )
 
 // Config is what a Caller needs beside a protocol.
@@ -135,8 +137,17 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 	} else {
 		c.readRefusal(ctx, k, resp)
 	}
-	if !resp.Drain(drainBytes, drainTime) && out.Class == backends.OK {
-		out.Warnings = append(out.Warnings, "open_after_end")
+	switch out.Class {
+	case backends.OK:
+		if ctx.Err() != nil {
+			k.warn("open_after_end")
+		} else if err := resp.Drain(drainBytes, drainTime); errors.Is(err, transport.ErrOpen) {
+			k.warn("open_after_end")
+		} else if err != nil {
+			k.warn("cut_after_end")
+		}
+	case backends.StreamError, backends.HTTP4xx, backends.HTTP429, backends.HTTP5xx:
+		resp.Drain(drainBytes, failedDrain)
 	}
 	out.End = max(out.End, resp.Stamp().At)
 	if out.Class != backends.OK {
@@ -159,6 +170,7 @@ func (c *Caller) readAnswer(ctx context.Context, k *call, resp *transport.Respon
 		out.NotStreamed = true
 		ended, err = c.readWhole(k, sink)
 	case first == '<':
+		k.source.fill()
 		err = fmt.Errorf("%w: the answer is a page, not a stream: %s", errProtocol, Snippet(k.source.head))
 	case c.protocol.Framing() == NDJSON:
 		ended, err = k.readEvents(stream.NDJSON(&k.source, c.cfg.MaxEvent), sink)
@@ -169,32 +181,31 @@ func (c *Caller) readAnswer(ctx context.Context, k *call, resp *transport.Respon
 	out.Finish, out.Usage = sum.Finish, sum.Usage
 	out.Warnings = append(out.Warnings, sum.Warnings...)
 	out.Class, out.Err = c.judge(ctx, k, sum, ended, err)
-	if out.Class == backends.OK && err != nil {
-		out.Warnings = append(out.Warnings, "cut_after_finish")
-	}
 }
 
 // judge says how an answer ended that was read until ended, the protocol's end
-// mark or a clean end of the body that counts as one, or err.
+// mark or a clean end of the body that counts as one, or until err. What
+// happens after a finish reason does not undo it.
 func (c *Caller) judge(ctx context.Context, k *call, sum Sum, ended bool, err error) (backends.Class, string) {
 	var failure *serverError
 	var tooLong *tooLongError
+	complete := ended || sum.Finish != ""
 	switch {
 	case errors.As(err, &failure):
 		return backends.StreamError, failure.Error()
 	case errors.As(err, &tooLong):
 		return backends.TooLong, tooLong.Error()
-	case err != nil && ctx.Err() != nil:
-		return interrupted(ctx)
-	case err != nil && (isMalformed(err) || errors.Is(err, errProtocol)):
+	case errors.Is(err, errProtocol), errors.As(err, new(*stream.TooLargeError)):
 		return backends.Malformed, err.Error()
-	case !ended && sum.Finish == "":
-		if err != nil {
-			return backends.Truncated, "the stream was cut without a finish reason or end mark: " + err.Error()
-		}
-		if k.count.events == 0 && len(k.source.head) > 0 {
-			return backends.Truncated, "the stream ended without a finish reason or end mark: " + Snippet(k.source.head)
-		}
+	case !complete && err != nil && ctx.Err() != nil:
+		return interrupted(ctx)
+	case !complete && errors.Is(err, transport.ErrFraming):
+		return backends.Malformed, err.Error()
+	case !complete && err != nil:
+		return backends.Truncated, "the stream was cut without a finish reason or end mark: " + err.Error()
+	case !complete && k.count.events == 0 && len(k.source.head) > 0:
+		return backends.Truncated, "the stream ended without a finish reason or end mark; it began: " + Snippet(k.source.head)
+	case !complete:
 		return backends.Truncated, "the stream ended without a finish reason or end mark"
 	case k.count.over(sum.Usage.Completion):
 		return backends.TooLong, (&tooLongError{k.count.asked, max(k.count.tokens(), sum.Usage.Completion)}).Error()
@@ -278,6 +289,9 @@ func (c *Caller) readRefusal(ctx context.Context, k *call, resp *transport.Respo
 	out.RetryAfter = retryAfter(resp.Header, time.Now())
 	out.Class = statusClass(resp.Status)
 	message := Message(k.source.head)
+	if to := resp.Header.Get("Location"); to != "" {
+		message = "the server points to " + to
+	}
 	if ctx.Err() != nil {
 		out.Class, message = interrupted(ctx)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/headway-bench/headway/backends"
-	"github.com/headway-bench/headway/backends/internal/stream"
 	"github.com/headway-bench/headway/backends/internal/transport"
 )
 
@@ -84,12 +83,6 @@ func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, transport.ErrClosedEarly) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.As(err, &op) || errors.As(err, &sys) || errors.As(err, new(syscall.Errno))
-}
-
-// isMalformed says whether err is about the answer's bytes.
-func isMalformed(err error) bool {
-	var tooLarge *stream.TooLargeError
-	return errors.Is(err, transport.ErrFraming) || errors.As(err, &tooLarge)
 }
 
 // tlsHint says what to do about a certificate that is not trusted.

@@ -13,6 +13,9 @@ import (
 // maxSnippet bounds what is quoted of a body, in bytes.
 const maxSnippet = 300
 
+// maxMessage bounds a server's message, in bytes.
+const maxMessage = 1000
+
 var (
 	tags   = regexp.MustCompile(`(?s)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
 	blanks = regexp.MustCompile(`\s+`)
@@ -26,20 +29,37 @@ var (
 // or plain text.
 func Message(body []byte) string {
 	var v any
+	text := ""
 	if err := json.Unmarshal(bytes.TrimSpace(body), &v); err != nil {
-		if text := Snippet(body); text != "" {
-			return text
-		}
-		return "(empty body)"
+		text = cutMessage(body)
+	} else {
+		text = messageOf(v)
 	}
-	text := messageOf(v)
 	if text == "" {
 		text = Snippet(body)
 	}
+	if text == "" {
+		return "(empty body)"
+	}
+	text = string(stream.Head([]byte(text), maxMessage))
 	if m := forbidden.FindSubmatch(body); m != nil {
 		text += fmt.Sprintf(" (the server refuses the field %s: name its dialect)", m[1])
 	}
 	return text
+}
+
+// cutMessage finds the message in the head of a JSON body too long to be kept
+// whole, as when a server repeats the prompt in its error.
+func cutMessage(body []byte) string {
+	_, after, ok := bytes.Cut(body, []byte(`"message":`))
+	if !ok {
+		return ""
+	}
+	after = bytes.TrimLeft(after, ` "`)
+	if end := bytes.IndexByte(after, '"'); end >= 0 {
+		after = after[:end]
+	}
+	return Snippet(after)
 }
 
 // messageOf finds the message in a decoded error body.

@@ -1,0 +1,167 @@
+package openai
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/internal/wiretest"
+)
+
+// TestCasesB are public reports about framing, from raw bytes on a socket to
+// the answer's class and text.
+func TestCasesB(t *testing.T) {
+	cases := []struct {
+		name string
+		body string
+		want want
+	}{
+		{"genai-bench#163 no blank after data", "data:" + text("a") + "\n\ndata:" + stopChunk + "\n\ndata:[DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+		{"TensorRT-LLM trailing blank", "data: " + text("a") + " \n\ndata: " + stopChunk + "\n\ndata: [DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+		{"xuan#194 CRLF", "data: " + text("a") + "\r\n\r\ndata: " + text("b") + "\r\n\r\ndata: " + stopChunk + "\r\n\r\ndata: [DONE]\r\n\r\n",
+			want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}},
+		{"vm0#24687 byte order mark", "\uFEFFdata: " + text("a") + "\n\ndata: [DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1}},
+		{"lathe#131 usage without a blank line at the end", "data: " + text("a") + "\n\ndata: " + stopChunk + "\n\ndata: " + final("1") + "\n",
+			want{text: "a", outputs: 1, tokens: 1, finish: "stop", warnings: "unterminated_event"}},
+		{"an unterminated end without a finish is truncated", "data: " + text("a") + "\n\ndata: " + text("b") + "\n",
+			want{class: backends.Truncated, text: "ab", outputs: 2, tokens: -1, err: "without a finish reason", warnings: "unterminated_event"}},
+		{"a cut event without a finish is truncated", "data: " + text("a") + "\n\ndata: {\"choices\":[{\"del",
+			want{class: backends.Truncated, text: "a", outputs: 1, tokens: -1, err: "without a finish reason"}},
+		{"evalscope#1474 other fields", "id: 7\nevent: message\nretry: 10\ndata: " + text("a") + "\n\nid: 8\n\ndata: [DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1}},
+		{"vllm bench ping in the block", ": ping\ndata: " + text("a") + "\n\n: ping\n\ndata: [DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1}},
+		{"old llama.cpp error line", "data: " + text("a") + "\n\nerror: {\"code\":500,\"message\":\"slot lost\"}\n\n",
+			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "slot lost"}},
+		{"elasticsearch#154632 several data lines", "data: {\"choices\":[{\ndata: \"text\":\"a\"}]}\n\ndata: [DONE]\n\n",
+			want{text: "a", outputs: 1, tokens: -1}},
+		{"vllm#38717 a character of several bytes", "data: " + text("中") + "\n\ndata: [DONE]\n\n",
+			want{text: "中", outputs: 1, tokens: -1}},
+		{"not JSON", "data: " + text("a") + "\n\ndata: {oops}\n\n",
+			want{class: backends.Malformed, text: "a", outputs: 1, tokens: -1, err: "{oops}"}},
+		{"a page under 200", "<html><title>Welcome</title><script>x</script></html>",
+			want{class: backends.Malformed, tokens: -1, err: "Welcome"}},
+		{"text under 200", "upstream gone\n",
+			want{class: backends.Truncated, tokens: -1, err: "upstream gone"}},
+		{"an empty body", "", want{class: backends.Truncated, tokens: -1, err: "without a finish reason"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			answer := wiretest.Head
+			if c.body != "" {
+				answer += wiretest.Chunk(c.body)
+			}
+			answer += wiretest.End
+			reference := ""
+			split := 0
+			s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
+				if split < 0 {
+					return byteByByte(conn, answer)
+				}
+				io.WriteString(conn, answer[:split])
+				_, err := io.WriteString(conn, answer[split:])
+				return err == nil
+			})
+			client := open(t, s.URL, "vllm")
+			for split = -1; split < len(answer); split++ {
+				sink, out := stream(t, client, 16)
+				c.want.check(t, sink, out)
+				if reference == "" {
+					reference = sink.Timeline()
+				}
+				if got := sink.Timeline(); got != reference {
+					t.Fatalf("split at %d the timeline is\n%snot\n%s", split, got, reference)
+				}
+				if t.Failed() {
+					t.Fatalf("split at %d", split)
+				}
+			}
+		})
+	}
+}
+
+// byteByByte writes an answer one byte a segment.
+func byteByByte(w io.Writer, answer string) bool {
+	for i := range len(answer) {
+		if _, err := io.WriteString(w, answer[i:i+1]); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// TestChunkFraming puts the chunk boundaries, not the events, anywhere:
+// inference-perf#284, JSON split over packets.
+func TestChunkFraming(t *testing.T) {
+	body := strings.Join(sse(roleChunk, text("中a"), text("b"), lengthTail, final("2"), done), "")
+	size := 1
+	s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
+		var b strings.Builder
+		b.WriteString(wiretest.Head)
+		for rest := body; len(rest) > 0; {
+			n := min(size, len(rest))
+			b.WriteString(wiretest.Chunk(rest[:n]))
+			rest = rest[n:]
+		}
+		b.WriteString(wiretest.End)
+		_, err := io.WriteString(conn, b.String())
+		return err == nil
+	})
+	client := open(t, s.URL, "vllm")
+	for ; size <= 64; size++ {
+		sink, out := stream(t, client, 2)
+		want{text: "中ab", outputs: 2, tokens: 2, finish: "length"}.check(t, sink, out)
+	}
+	if n := s.Connections(); n != 1 {
+		t.Errorf("%d connections for streams read to their end", n)
+	}
+}
+
+// TestOneReadOneStamp is evalscope#1102: two events in one segment have one
+// stamp and both count.
+func TestOneReadOneStamp(t *testing.T) {
+	seen := make(chan bool)
+	s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
+		io.WriteString(conn, wiretest.Head)
+		for _, part := range []string{sse(text("a"))[0] + sse(text("b"))[0], sse(text("c"))[0]} {
+			io.WriteString(conn, wiretest.Chunk(part))
+			<-seen
+		}
+		io.WriteString(conn, wiretest.Chunk(sse(done)[0])+wiretest.End)
+		return true
+	})
+	sink := wiretest.Sink{OnEvent: func(e backends.Event) {
+		if string(e.Text) != "a" {
+			seen <- true
+		}
+	}}
+	out := open(t, s.URL, "vllm").Stream(t.Context(), ask(16), &sink)
+	want{text: "abc", outputs: 3, tokens: -1}.check(t, &sink, out)
+	a, b, c := sink.Events[0], sink.Events[1], sink.Events[2]
+	if a.Read != b.Read || a.At != b.At || c.Read == b.Read || c.At <= b.At {
+		t.Errorf("reads %d %d %d at %d %d %d", a.Read, b.Read, c.Read, a.At, b.At, c.At)
+	}
+}
+
+// TestLargeEvents is openai-go#368 and its kind, and the limit above which an
+// event ends the stream.
+func TestLargeEvents(t *testing.T) {
+	for _, size := range []int{70_000, 1_100_000, 4_000_000} {
+		long := strings.Repeat("x", size)
+		s := wiretest.Serve(t, wiretest.Write(wiretest.Stream(sse(text(long), done)...)))
+		sink, out := stream(t, open(t, s.URL, "vllm"), 16)
+		want{text: long, outputs: 1, tokens: -1}.check(t, sink, out)
+	}
+	s := wiretest.Serve(t, wiretest.Write(wiretest.Stream(sse(text("a"), text(strings.Repeat("x", 70_000)), done)...)))
+	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.MaxEvent = 1 << 16 })
+	sink, out := stream(t, client, 16)
+	want{class: backends.Malformed, text: "a", outputs: 1, tokens: -1, err: fmt.Sprint(1 << 16)}.check(t, sink, out)
+	if len(out.Body) == 0 || len(out.Body) > 8<<10 {
+		t.Errorf("%d bytes of the body are kept", len(out.Body))
+	}
+}
