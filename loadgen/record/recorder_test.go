@@ -651,3 +651,24 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/128, "ns/token")
 }
+
+func TestArrivalsByEvent(t *testing.T) {
+	// Of ten tokens one comes within the first half and nine at its end.
+	r := NewRecorder(fixed(0, 1000))
+	r.Add(answer(ended(backends.OK, 10), came{at: 100, kind: text, running: 1}, came{at: 1100, kind: text, running: 10}))
+	r.Close(base + 2000*ms)
+	rung, _ := r.Result(Evidence{})
+	wantValue(t, "output-token throughput", rung.OutputTokenThroughputPerS, 1)
+}
+
+func TestBlocksInOpenLoopTakeResponseTimes(t *testing.T) {
+	cfg := fixed(0, 1000)
+	cfg.Mode = Open
+	rung, _ := recorded(cfg, request{intended: 100, sent: 150, first: 200, gap: 10, tokens: 3})
+	wantValue(t, "TTFT in the second block", rung.Blocks[1].TTFTMeanMS, 100)
+	wantValue(t, "E2E in the second block", rung.Blocks[1].E2EMeanMS, 120)
+	wantValue(t, "TPOT in the second block", rung.Blocks[1].TPOTMeanMS, 10)
+	if rung.Blocks[0].TTFTMeanMS.OK() {
+		t.Error("a block without a request has a TTFT")
+	}
+}

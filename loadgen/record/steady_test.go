@@ -107,3 +107,20 @@ func TestSteadyIgnoresFailures(t *testing.T) {
 		t.Error("not found although good requests are steady")
 	}
 }
+
+func TestConway(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		x    []float64
+		want int
+	}{
+		{"within from the first", []float64{5, 1, 9, 4, 6, 5, 4, 6}, 0},
+		{"three below the second half", []float64{0, 1, 2, 5, 4, 6, 5, 4}, 3},
+		{"one above, then within", []float64{99, 5, 0, 5, 4, 6, 5, 4}, 1},
+		{"at the edge of the range", []float64{0, 6, 5, 5, 4, 6, 5, 4}, 1},
+	} {
+		if got := conway(c.x); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
