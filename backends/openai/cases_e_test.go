@@ -281,7 +281,10 @@ func TestProxyTunnel(t *testing.T) {
 		}
 		defer up.Close()
 		io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n")
-		go io.Copy(up, c)
+		go func() {
+			io.Copy(up, c)
+			up.Close()
+		}()
 		io.Copy(c, up)
 		return false
 	})
