@@ -1,0 +1,112 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/slo"
+	"github.com/headway-bench/headway/report/stat"
+)
+
+// JudgePair compares two targets that were run in turns, rung by rung: b is
+// the one that may not be worse than a. Rungs of the same load and repeat are a
+// pair; in the order ABBA a drift of the machine falls on both, and what is
+// left of a linear one cancels over two pairs. The unit is the log ratio of a
+// pair, over all loads together: the question is whether b is slower, and one
+// answer holds for the ladder. One error rate holds for the whole set.
+func JudgePair(a, b Run, o Options) Verdict {
+	const kind = "pair"
+	pairs, lone := pairUp(a.Rungs, b.Rungs, o.At)
+	if len(pairs) == 0 {
+		return refuse(kind, Usage, "no rung of %s has the load and repeat of one of %s", b.Name, a.Name)
+	}
+	v := newVerdict(kind)
+	if lone > 0 {
+		v.warn("unpaired", "%d rungs have no partner and are left out", lone)
+	}
+	var as, bs []record.Rung
+	for _, p := range pairs {
+		as, bs = append(as, p.a), append(bs, p.b)
+	}
+	v.trust(append(append([]record.Rung{}, as...), bs...))
+	for _, m := range o.metrics() {
+		if c, ok := checkPairs(pairs, m, o.limit(), len(o.metrics())); ok {
+			v.add(c)
+		}
+	}
+	if len(v.Checks) == 0 {
+		v.raise(Usage)
+		v.warn("no_metric", "neither side has any of the metrics that are judged")
+	}
+	all := pairedLoad{name: "all loads", base: []Run{{Name: a.Name, Rungs: as}}, runs: []Run{{Name: b.Name, Rungs: bs}}}
+	v.add(all.errorRise())
+	return v
+}
+
+// pair is two rungs that were run one after the other.
+type pair struct{ a, b record.Rung }
+
+// pairUp joins rungs by load and order among the repeats of it.
+func pairUp(a, b []record.Rung, at At) (pairs []pair, lone int) {
+	partners := map[string][]record.Rung{}
+	for _, r := range b {
+		name := loadName([]record.Rung{r})
+		partners[name] = append(partners[name], r)
+	}
+	for _, r := range a {
+		name := loadName([]record.Rung{r})
+		if at != (At{}) && at.String() != name {
+			continue
+		}
+		if len(partners[name]) == 0 {
+			lone++
+			continue
+		}
+		pairs = append(pairs, pair{r, partners[name][0]})
+		partners[name] = partners[name][1:]
+	}
+	for name, rest := range partners {
+		if at == (At{}) || at.String() == name {
+			lone += len(rest)
+		}
+	}
+	return pairs, lone
+}
+
+// checkPairs judges one metric over all pairs; ok is false where no pair has
+// it.
+func checkPairs(pairs []pair, m Metric, limit float64, family int) (c Check, ok bool) {
+	c = Check{Name: m.Name(), Load: "all loads", Unit: unitKey(m.Metric), Limit: record.Known(regressed(limit, m))}
+	var d, as, bs []float64
+	few, half := int64(0), 0
+	for _, p := range pairs {
+		ra, rb := slo.Read([]record.Rung{p.a}, m.Metric, m.Stat), slo.Read([]record.Rung{p.b}, m.Metric, m.Stat)
+		va, vb := ra.Value.Or(0), rb.Value.Or(0)
+		switch {
+		case va > 0 && vb > 0:
+			d = append(d, m.sign()*math.Log(vb/va))
+			as, bs = append(as, math.Log(va)), append(bs, math.Log(vb))
+		case ra.State == slo.FewSamples || rb.State == slo.FewSamples:
+			few = max(ra.Need, rb.Need)
+		case (va > 0) != (vb > 0):
+			half++
+		}
+	}
+	switch {
+	case len(d) == 0 && few > 0:
+		c.Status, c.Need = Inconclusive, few
+		c.Message = fmt.Sprintf("too few samples for %s: it needs %d a rung", m.Name(), few)
+		return c, true
+	case len(d) == 0 && half > 0:
+		c.Status, c.Message = Usage, "one side did not measure it"
+		return c, true
+	case len(d) == 0:
+		return c, false
+	}
+	c.Base, c.Value = record.Known(math.Exp(stat.Mean(as))), record.Known(math.Exp(stat.Mean(bs)))
+	c.Samples = int64(len(d))
+	e := stat.Errors{Lo: familyError / float64(family), Hi: passError}
+	c.judge(stat.OfPairs(d, e), m, limit, e)
+	return c, true
+}
