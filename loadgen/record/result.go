@@ -47,7 +47,7 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 		Index: c.Index, Mode: c.Mode, Concurrency: c.Concurrency, Repeat: c.Repeat, Refined: c.Refined,
 		StartUnixNS: clock.Wall(c.Start).UnixNano(), Window: r.window(), Requests: y.requests, Totals: r.totals,
 		Tokens: Tokens{Input: y.input, Output: y.arrived, OutputRequested: y.requested, Source: y.source().String(),
-			MismatchRatio: ratio(y.differ, y.seen)},
+			MismatchRatio: ratio(y.differ, y.told)},
 		InputTokens: y.inputTokens.dist(), OutputTokens: y.outputTokens.dist(),
 		InFlightMean: ratio(y.area, r.end-r.start), InFlightMax: y.flight.max(),
 
@@ -109,6 +109,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 	ttft := y.metric("ttft", c.Mode)
 	f := Facts{
 		Mode: c.Mode, Concurrency: c.Concurrency, ThinkTime: c.ThinkTime, Steady: r.found, AutoWarmup: c.AutoWarmup && c.Mode != Offline,
+		WatchedS: Known(seconds(r.end - c.Start)), WatchLimitS: Known(3 * c.Measure.Seconds()),
 		Scheduled: e.Scheduled, Sent: y.requests.Sent - y.requests.Failures["client_limit"],
 		Completed: y.requests.Completed, Failed: y.requests.Failed, Censored: y.requests.Censored,
 		ClientLimited: y.requests.Failures["client_limit"], Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,

@@ -26,7 +26,7 @@ type tally struct {
 	goodTokens      int64
 
 	sources        [sources]int64
-	seen, differ   int64 // told tokens that were also seen, and how many differ
+	told, differ   int64 // output tokens by the server's usage, and how many this client did not see so
 	judged, bursty int64 // streams long enough to be judged for bursts
 	noITL          int64 // good requests whose tokens an event are unknown
 	notStreamed    int64
@@ -219,7 +219,7 @@ func (y *tally) gaps(t *Timeline, part *block) {
 // counts notes what the validity rules ask of a good request.
 func (y *tally) counts(t *Timeline) {
 	if t.tokens.seen >= 0 && t.tokens.told >= 0 {
-		y.seen += int64(t.tokens.told)
+		y.told += int64(t.tokens.told)
 		y.differ += apart(t.tokens.seen, t.tokens.told)
 	}
 	if t.judgeable() {

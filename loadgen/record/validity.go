@@ -32,6 +32,9 @@ type Facts struct {
 	ThinkTime   bool
 	Steady      bool
 	AutoWarmup  bool
+	// WatchedS is how long the rung was watched for a steady state, in
+	// seconds, and WatchLimitS how long it may be.
+	WatchedS, WatchLimitS Value
 
 	Scheduled, Sent, Completed, Failed, Censored int64
 	Timeouts, ClientLimited                      int64
@@ -190,8 +193,8 @@ func (out *findings) tokens(f Facts) {
 // window asks whether the window shows a steady state with enough requests.
 func (out *findings) window(f Facts) {
 	if f.AutoWarmup && !f.Steady {
-		out.inconclusive = append(out.inconclusive, reason("not_converged", Value{}, Value{},
-			"no steady state was found in three times the measured time; measure longer or set a fixed warm-up"))
+		out.inconclusive = append(out.inconclusive, reason("not_converged", f.WatchedS, f.WatchLimitS,
+			"no steady state was found in %.3g s; measure longer or set a fixed warm-up", f.WatchedS.Or(0)))
 	}
 	if f.Completed < int64(f.MinRequests) {
 		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.MinRequests)),
