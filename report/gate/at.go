@@ -71,15 +71,15 @@ func (a At) pick(rungs []record.Rung, slos []profiles.SLO) ([]record.Rung, error
 		return nil, fmt.Errorf("the result has %d loads (%s): choose one with --at", len(loads), names(loads))
 	}
 	for _, load := range loads {
-		if loadName(load) == a.String() {
+		if LoadName(load) == a.String() {
 			return load, nil
 		}
 	}
 	return nil, fmt.Errorf("no rung was run at %s; there are %s", a, names(loads))
 }
 
-// loadName names a load as --at takes it.
-func loadName(load []record.Rung) string {
+// LoadName names the load of rungs as --at takes it.
+func LoadName(load []record.Rung) string {
 	switch r := load[0]; r.Mode {
 	case record.Open:
 		return fmt.Sprintf("rate=%g", r.RatePerS.Or(0))
@@ -93,7 +93,7 @@ func loadName(load []record.Rung) string {
 func names(loads [][]record.Rung) string {
 	out := make([]string, len(loads))
 	for i, l := range loads {
-		out[i] = loadName(l)
+		out[i] = LoadName(l)
 	}
 	return strings.Join(out, ", ")
 }

@@ -51,11 +51,11 @@ type pair struct{ a, b record.Rung }
 func pairUp(a, b []record.Rung, at At) (pairs []pair, lone int) {
 	partners := map[string][]record.Rung{}
 	for _, r := range b {
-		name := loadName([]record.Rung{r})
+		name := LoadName([]record.Rung{r})
 		partners[name] = append(partners[name], r)
 	}
 	for _, r := range a {
-		name := loadName([]record.Rung{r})
+		name := LoadName([]record.Rung{r})
 		if at != (At{}) && at.String() != name {
 			continue
 		}

@@ -142,7 +142,7 @@ func commonLoads(runs, base []Run, at At) ([]pairedLoad, error) {
 	}
 	var out []pairedLoad
 	for _, load := range knee.ByLoad(join(runs)) {
-		name := loadName(load)
+		name := LoadName(load)
 		l := pairedLoad{name: name, base: only(base, name), runs: only(runs, name)}
 		if len(l.base) > 0 && (at == At{} || at.String() == name) {
 			out = append(out, l)
@@ -162,7 +162,7 @@ func only(runs []Run, name string) []Run {
 	var out []Run
 	for _, r := range runs {
 		for _, load := range knee.ByLoad(r.Rungs) {
-			if loadName(load) == name {
+			if LoadName(load) == name {
 				out = append(out, Run{Name: r.Name, Rungs: load})
 			}
 		}
@@ -191,6 +191,15 @@ func (l pairedLoad) check(m Metric, limit float64, family int) (c Check, ok bool
 	c.judge(l.shift(base, fresh, e), m, limit, e)
 	c.Samples = int64(min(len(base.logs(l.seesRuns())), len(fresh.logs(l.seesRuns()))))
 	return c, true
+}
+
+// Compare estimates the shift of the log of a metric from one load of base to
+// one of another result, with the bounds of JudgeBaseline. A rise is positive,
+// whether it is for the better or not.
+func Compare(base, fresh []record.Rung, m Metric, e stat.Errors) stat.Shift {
+	m.MoreIsBetter = false
+	l := pairedLoad{base: []Run{{Rungs: base}}, runs: []Run{{Rungs: fresh}}}
+	return l.shift(readSide(l.base, m), readSide(l.runs, m), e)
 }
 
 // shift compares the two sides; a positive shift is a regression.

@@ -38,7 +38,7 @@ func JudgeSLO(runs []Run, slos []profiles.SLO, at At) Verdict {
 	}
 	if at.OperatingPoint && v.Status == Pass && knee.OperatingPoint(load, slos, knee.Economics{}).Status != knee.PointFound {
 		v.raise(Inconclusive)
-		v.warn("no_operating_point", "at no load do all limits hold with their confidence bounds; at %s they hold by value only", loadName(load))
+		v.warn("no_operating_point", "at no load do all limits hold with their confidence bounds; at %s they hold by value only", LoadName(load))
 	}
 	return v
 }
@@ -94,7 +94,7 @@ func (v *Verdict) errorRate(load []record.Rung, slos []profiles.SLO) {
 func checkSLO(load []record.Rung, s profiles.SLO) Check {
 	r := slo.Read(load, s.Metric, s.Stat)
 	c := Check{
-		Name: s.Name(), Load: loadName(load), Unit: unitKey(s.Metric),
+		Name: s.Name(), Load: LoadName(load), Unit: unitKey(s.Metric),
 		Value: r.Value, Lo: r.Lo, Hi: r.Hi, Limit: record.Known(s.Value), Samples: r.Samples,
 	}
 	if r.Basis != "" {

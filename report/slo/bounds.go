@@ -18,7 +18,8 @@ const confidence = 0.95
 // the logs, or on the values where one is 0. For percentiles of fewer repeats
 // it is that of order statistics: the true p-quantile lies between the samples
 // of rank n*p -+ z*sqrt(n*p*(1-p)), read between the percentiles that are
-// known; requests count as independent. For an error rate it is Wilson's.
+// known; requests count as independent. For means and throughputs of fewer
+// repeats it is over the blocks of the window. For an error rate it is Wilson's.
 func (r *Reading) bounds(rungs []record.Rung, values []float64, metric, statName string) {
 	if metric == "error_rate" {
 		r.wilson(rungs)
@@ -31,6 +32,7 @@ func (r *Reading) bounds(rungs []record.Rung, values []float64, metric, statName
 	}
 	p, percentile := probability(statName)
 	if !percentile {
+		r.overBlocks(rungs, values, metric)
 		return
 	}
 	var lo, hi []float64
@@ -44,6 +46,68 @@ func (r *Reading) bounds(rungs []record.Rung, values []float64, metric, statName
 		r.Basis = "samples"
 		r.Lo, r.Hi = record.Known(mean(lo)), record.Known(mean(hi))
 	}
+}
+
+// overBlocks sets the interval from the blocks of each window: the standard
+// error of their logs, larger by the correlation of neighbours.
+func (r *Reading) overBlocks(rungs []record.Rung, values []float64, metric string) {
+	var variance, fewest float64
+	for i := range rungs {
+		logs := blockLogs(&rungs[i], metric)
+		if len(logs) < 4 {
+			return
+		}
+		n := float64(len(logs))
+		rho := min(max(lagOne(logs), 0), 0.9)
+		variance += stat.Variance(logs) / n * (1 + rho) / (1 - rho)
+		fewest += n - 1
+	}
+	se := math.Sqrt(variance) / float64(len(rungs))
+	half := stat.StudentT(1-(1-confidence)/2, fewest) * se
+	m := mean(values)
+	r.Basis = "blocks"
+	r.Lo, r.Hi = record.Known(m*math.Exp(-half)), record.Known(m*math.Exp(half))
+}
+
+func blockLogs(r *record.Rung, metric string) []float64 {
+	var logs []float64
+	for _, b := range r.Blocks {
+		var v record.Value
+		switch metric {
+		case "request_throughput":
+			v = b.RequestThroughputPerS
+		case "output_token_throughput":
+			v = b.OutputTokenThroughputPerS
+		case "ttft":
+			v = b.TTFTMeanMS
+		case "itl":
+			v = b.ITLMeanMS
+		case "tpot":
+			v = b.TPOTMeanMS
+		case "e2e":
+			v = b.E2EMeanMS
+		}
+		if x := v.Or(0); x > 0 {
+			logs = append(logs, math.Log(x))
+		}
+	}
+	return logs
+}
+
+// lagOne is the correlation of successive values.
+func lagOne(xs []float64) float64 {
+	m := stat.Mean(xs)
+	var around, next float64
+	for i, x := range xs {
+		around += (x - m) * (x - m)
+		if i > 0 {
+			next += (x - m) * (xs[i-1] - m)
+		}
+	}
+	if around == 0 {
+		return 0
+	}
+	return next / around
 }
 
 func tInterval(values []float64) (lo, hi record.Value) {
