@@ -9,7 +9,6 @@ import (
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/clock"
-	"github.com/headway-bench/headway/loadgen/arrival"
 	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
 )
@@ -86,7 +85,7 @@ func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histog
 	evidence.Asked = g.Settle
 	evidence.SharedTokens, evidence.TemplateTokens = r.Workload.Prefix.SharedTokens, g.Source.Overhead()
 	evidence.ReuseWanted = r.Workload.Conversation != nil
-	evidence.Scheduled = r.scheduled(time.Duration(start-run.begin), time.Duration(end-run.begin))
+	evidence.Scheduled = r.Scheduled(time.Duration(start-run.begin), time.Duration(end-run.begin))
 	rung, histograms := run.recorder.Result(evidence)
 	if err := run.err(); err != nil && !errors.Is(err, ErrInterrupted) {
 		return record.Rung{}, record.Histograms{}, err
@@ -96,11 +95,11 @@ func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histog
 
 // start makes everything ready that can be before the first request.
 func (g *Generator) start(ctx context.Context, r Rung) (*run, error) {
-	schedule, err := r.Schedule()
+	issuer, err := r.Issuer()
 	if err != nil {
-		return nil, fmt.Errorf("rung %d: %w", r.Index, err)
+		return nil, err
 	}
-	u := &run{g: g, rung: r, pacer: newPacer(), idle: make(chan struct{}),
+	u := &run{g: g, rung: r, issuer: issuer, pacer: newPacer(), idle: make(chan struct{}),
 		prefix: fmt.Sprintf("%s-%d-", g.RunID, r.Index)}
 	if g.newPacer != nil {
 		u.pacer = g.newPacer()
@@ -115,13 +114,12 @@ func (g *Generator) start(ctx context.Context, r Rung) (*run, error) {
 			return nil, fmt.Errorf("rung %d: making prompts: %w", r.Index, err)
 		}
 	}
-	u.issuer = NewIssuer(r.issue(schedule))
 	for user := range ready {
 		u.worker(user)
 	}
 	u.meter = record.StartHealth()
 	u.begin = clock.Now() + int64(headStart)
-	u.recorder = record.NewRecorder(g.recorded(r, u.begin))
+	u.recorder = record.NewRecorder(r.Recording(u.begin, g.Limits, g.Settle))
 	if g.OnStart != nil {
 		g.OnStart(r, u.recorder)
 	}
@@ -138,55 +136,3 @@ const (
 	// when no request makes it look.
 	endsBy = 20 * time.Millisecond
 )
-
-// issue is what the issue rule needs to know of the rung.
-func (r Rung) issue(s arrival.Schedule) IssueConfig {
-	c := IssueConfig{Users: r.Users, Think: r.Closed.ThinkTime, Schedule: s, MaxInFlight: r.MaxInFlight,
-		Limit: r.Limit, Seed: r.Seed, Spread: r.Closed.Ramp.Std()}
-	if r.Users > 1 && c.Spread == 0 {
-		c.Learn, c.Spread = true, r.spread()
-	}
-	return c
-}
-
-// scheduled counts the intended times from start to before end; 0 for a closed
-// loop.
-func (r Rung) scheduled(start, end time.Duration) int64 {
-	s, err := r.Schedule()
-	if s == nil || err != nil {
-		return 0
-	}
-	var n int64
-	for at, ok := s.Next(); ok && at < end; at, ok = s.Next() {
-		if at >= start {
-			n++
-		}
-	}
-	return n
-}
-
-// spread bounds the time over which starts are staggered, so that all users
-// are there before the window is.
-func (r Rung) spread() time.Duration {
-	const most = 10 * time.Second
-	if w := r.Stage.Warmup; !w.Auto {
-		return min(w.Fixed.Std()/2, most)
-	}
-	return min(r.Stage.Measure.Std()/4, most)
-}
-
-// recorded is what the recorder needs to know of the rung.
-func (g *Generator) recorded(r Rung, start int64) record.Config {
-	c := record.Config{Index: r.Index, Repeat: r.Repeat, Refined: r.Refined, Mode: r.Mode,
-		Concurrency: r.Users, RatePerS: r.Rate, ThinkTime: r.Closed.ThinkTime.Mean > 0,
-		Start: start, AutoWarmup: r.Stage.Warmup.Auto, Warmup: r.Stage.Warmup.Fixed.Std(),
-		Measure: r.Stage.Measure.Std(), MaxDuration: r.Stage.MaxDuration.Std(), MinRequests: r.Stage.MinRequests,
-		Longest: r.Stage.Timeout.Std() + r.Stage.Drain.Std(), Limits: g.Limits}
-	if r.Mode != record.Closed {
-		c.Concurrency = r.MaxInFlight
-	}
-	if r.Stage.Until == "settled" {
-		c.Until = g.Settle
-	}
-	return c
-}

@@ -9,40 +9,10 @@ import (
 	"time"
 
 	"github.com/headway-bench/headway/loadgen/arrival"
-	"github.com/headway-bench/headway/loadgen/internal/draw"
 	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
 )
-
-// Rung is one step of a ladder as planned: everything about its load is fixed
-// before it starts. It is a value; what its pointers reach is not written to.
-type Rung struct {
-	Index   int
-	Repeat  int
-	Level   int // the place of its load in the profile's list, from 0
-	Refined bool
-	Mode    record.Mode
-	// Users is the number of users of a closed loop.
-	Users int
-	// Rate is the mean rate of an open loop in requests per second, 0 where a
-	// ramp or a trace sets it.
-	Rate float64
-	// MaxInFlight caps requests in flight in open loop and offline, 0 is no cap.
-	MaxInFlight int
-	// Limit is the number of requests after which the load ends, 0 when time
-	// ends it.
-	Limit    int64
-	Closed   profiles.ClosedLoad
-	Open     profiles.OpenLoad
-	Stage    profiles.Stage
-	Workload *profiles.Workload
-	// Seed is the rung's own: repeats of one load differ, and the same rung
-	// against another target is the same.
-	Seed uint64
-
-	trace *arrival.Trace
-}
 
 // Plan is a ladder as planned. It is immutable.
 //
@@ -133,69 +103,6 @@ func newLevels(p *profiles.Profile) ([]Rung, error) {
 		return nil, fmt.Errorf("load: no rung: set closed.concurrency, open.rate, open.ramp, open.trace or offline.requests")
 	}
 	return levels, nil
-}
-
-// At returns the rung moved to another load, for refinement: so many users in
-// a closed loop, so many requests per second in an open one.
-func (r Rung) At(load float64, seed int64) Rung {
-	if r.Mode == record.Closed {
-		r.Users = max(1, int(math.Round(load)))
-	} else {
-		r.Rate = load
-	}
-	r.Refined, r.Level = true, -1
-	r.Seed = rungSeed(seed, r.load(), r.Repeat)
-	return r
-}
-
-// load is the number that tells rungs of one ladder apart.
-func (r Rung) load() float64 {
-	if r.Mode == record.Closed {
-		return float64(r.Users)
-	}
-	return r.Rate
-}
-
-func rungSeed(seed int64, load float64, repeat int) uint64 {
-	return draw.Mix(uint64(seed), streamRung, math.Float64bits(load), uint64(repeat))
-}
-
-// Schedule returns the intended times of an open or offline rung, nil for a
-// closed one. Each call gives a new one from the start.
-func (r Rung) Schedule() (arrival.Schedule, error) {
-	switch {
-	case r.Mode == record.Closed:
-		return nil, nil
-	case r.Mode == record.Offline:
-		return arrival.Burst(r.Limit), nil
-	case r.trace != nil:
-		return r.trace.Schedule(), nil
-	}
-	o := arrival.Options{Arrivals: r.Open.Arrivals, Burstiness: r.Open.Burstiness, Seed: r.Seed}
-	if ramp := r.Open.Ramp; ramp != nil {
-		return arrival.Ramp(ramp.From, ramp.To, ramp.Over.Std(), ramp.Steps, o)
-	}
-	return arrival.New(r.Rate, o)
-}
-
-// Lengths returns the token counts asked for in request k.
-func (r Rung) Lengths(k int64) prompt.Lengths {
-	if r.trace != nil {
-		t := r.trace.Request(int(k))
-		return prompt.Lengths{Input: t.Input, Output: t.Output}
-	}
-	return prompt.DrawLengths(r.Workload, r.Seed, k)
-}
-
-// span is the longest time over which the rung sends.
-func (r Rung) span() time.Duration {
-	if r.trace != nil {
-		return r.trace.Duration()
-	}
-	if r.Mode == record.Open && r.Open.Ramp != nil {
-		return r.Open.Ramp.Over.Std()
-	}
-	return r.Stage.MaxDuration.Std()
 }
 
 // hashed is the number of requests a rung puts into the hash, so that hashing

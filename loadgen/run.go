@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/clock"
 	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
@@ -217,7 +216,7 @@ func (u *run) drain() {
 	if u.items != nil {
 		u.items.Close()
 	}
-	u.unsent()
+	u.rung.Unsent(u.issuer, u.recorder, u.begin)
 }
 
 // cost is what the window cost this process.
@@ -248,25 +247,6 @@ func (u *run) settle() {
 		u.settled = true
 		close(u.idle)
 	}
-}
-
-// unsent records the requests that the schedule wanted within the window and
-// that were never sent, so that no percentile is one of survivors.
-func (u *run) unsent() {
-	_, end, _, ok := u.recorder.Window()
-	if !ok || u.rung.Mode == record.Closed {
-		return
-	}
-	t := record.NewTimeline()
-	defer t.Release()
-	u.issuer.Backlog(time.Duration(end-u.begin), func(s Send) {
-		t.Reset("", u.begin+int64(s.Intended), 0)
-		t.Rung, t.Index, t.Censored = u.rung.Index, int(s.Seq), true
-		t.Finish(backends.Outcome{Class: backends.Cancelled, Err: "not sent before the rung ended",
-			Usage: backends.NoUsage, End: end})
-		u.recorder.Began()
-		u.recorder.Add(t)
-	})
 }
 
 // err is why the rung did not end by itself, nil when it did.
