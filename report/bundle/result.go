@@ -152,11 +152,13 @@ func withoutCredentials(raw string) string {
 // "imported" (measured by another tool).
 func (r *Result) Labels() []string {
 	var out []string
-	executor := strings.ToLower(r.Server.Settings["executor"])
-	if executor == "sim" {
+	told := func(name, word string) bool {
+		return strings.Contains(strings.ToLower(r.Server.Settings[name]), word)
+	}
+	if r.Server.Settings["executor"] == "sim" || r.Server.Settings["simulated"] == "true" {
 		out = append(out, "simulated")
 	}
-	if strings.Contains(executor, "emulat") {
+	if told("executor", "emulat") || told("device", "emulat") {
 		out = append(out, "emulated")
 	}
 	for i := range r.Rungs {

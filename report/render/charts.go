@@ -26,8 +26,10 @@ type chart struct {
 
 // axis is one axis: its label with the unit, and its scale.
 type axis struct {
-	Label string `json:"label"`
-	Log   bool   `json:"log"`
+	Label string  `json:"label"`
+	Log   bool    `json:"log"`
+	Fit   bool    `json:"fit"` // from the least value, not from 0
+	Max   float64 `json:"max"` // end of the axis; 0 is the largest value
 }
 
 // series is one set of points. Kind is "rungs" (a point a rung, joined in the
@@ -314,7 +316,7 @@ func limitsOf(n named, metric string) []limit {
 // the p95 of the whole answer.
 func tradeOff(all []named, speed bool) chart {
 	of, unit, _ := throughputUnit(all)
-	c := chart{ID: "tradeoff-e2e", Named: true, Title: "Throughput against waiting", X: axis{Label: "E2E p95, ms"}, Y: axis{Label: unit + " an accelerator"},
+	c := chart{ID: "tradeoff-e2e", Named: true, Title: "Throughput against waiting", X: axis{Label: "E2E p95, ms", Fit: true}, Y: axis{Label: unit + " an accelerator"},
 		Note: "Up and to the left is better."}
 	x := func(g *record.Rung) record.Value { return e2eHeadline(g).P95 }
 	if speed {
@@ -331,7 +333,7 @@ func tradeOff(all []named, speed bool) chart {
 		count := n.Result.Profile.Hardware.Count
 		if count <= 0 {
 			count = 1
-			c.Y.Label = unit + " (number of accelerators unknown)"
+			c.Y.Label = unit + " (accelerators unknown)"
 		}
 		c.Series = append(c.Series, rungSeries(n, n.name, n.color, x, func(g *record.Rung) record.Value { return of(g).Scale(1 / float64(count)) }))
 	}
@@ -380,7 +382,7 @@ const palette = 7
 
 // timelineCharts are the charts of one rung over time.
 func timelineCharts(n named, g *record.Rung, t *timeline) []chart {
-	x := axis{Label: "s from the rung's start"}
+	x := axis{Label: "s from the rung's start", Max: float64(t.used) * t.width / 1e9}
 	flight := series{Label: "in flight", Kind: "line", Color: 0}
 	tokens := series{Label: "output tok/s", Kind: "line", Color: 2}
 	for i := range t.used {

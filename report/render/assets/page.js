@@ -126,7 +126,7 @@
     });
     if (!chart.named) return;
     c.font = 11 * px + "px system-ui, sans-serif"; c.fillStyle = css("--soft"); c.textAlign = "left";
-    at.forEach(([x, y], i) => c.fillText(s.names[i].replace("load ", ""), x + 7 * px, y - 7 * px));
+    at.forEach(([x, y], i) => c.fillText(s.names[i].replace("load ", "").replace(/ \(.*/, ""), x + 7 * px, y - 7 * px));
   });
 
   // drawn counts the rung points that lie inside the plot.
@@ -147,8 +147,9 @@
   const options = (figure, chart, width, height) => {
     const [xlo, xhi] = extent(chart, "x"), [ylo, yhi] = extent(chart, "y");
     const ymax = Math.max(yhi, ...chart.limits.filter((l) => l.y < 3 * yhi).map((l) => l.y));
-    const over = chart.kind === "time";
-    const xr = chart.x.log ? [xlo / 1.25, xhi * 1.25] : over ? [0, xhi] : [Math.min(0, xlo), xhi * 1.04 || 1];
+    const gap = chart.x.fit ? (xhi - xlo || xhi || 1) * 0.12 : 0;
+    const xr = chart.x.log ? [xlo / 1.25, xhi * 1.25] : chart.x.max ? [0, chart.x.max] :
+      chart.x.fit ? [Math.max(0, xlo - gap), xhi + gap] : [Math.min(0, xlo), xhi * 1.04 || 1];
     const yr = chart.y.log ? [ylo / 1.5, ymax * 1.5] : [Math.min(0, ylo), ymax * (chart.bands.length ? 1.18 : 1.08) || 1];
     const stroke = () => css("--soft"), grid = { stroke: () => css("--grid"), width: 1 };
     const font = "12px system-ui, sans-serif";
@@ -229,7 +230,7 @@
     const old = live.get(figure);
     if (old) old.destroy();
     chart.bands = chart.bands || []; chart.limits = chart.limits || [];
-    const u = new uPlot(options(figure, chart, Math.max(plot.clientWidth, 240), figure.dataset.low ? 170 : 290), rows(chart), plot);
+    const u = new uPlot(options(figure, chart, Math.max(plot.clientWidth, 240), figure.dataset.low ? 200 : 290), rows(chart), plot);
     live.set(figure, u);
     keys(figure.querySelector(".keys"), chart);
     read(figure, chart, u);
@@ -241,9 +242,7 @@
     if (!pick) return;
     const t = data.timelines[+pick.value];
     document.querySelectorAll("figure[data-time]").forEach((figure, i) => {
-      const c = t.charts[i];
-      c.kind = "time";
-      draw(figure, c);
+      draw(figure, t.charts[i]);
     });
   };
 
