@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // pool shares the parts of a phase among worker goroutines. A phase is a
@@ -121,9 +122,15 @@ func (p *pool) serve(worker int) {
 	}
 }
 
-// relax gives the processor to other goroutines now and then while waiting.
+// relax is what a waiting goroutine does: at first nothing, since phases are
+// short; then it lets other goroutines run; and when the one that it waits for
+// seems to have lost its core to another process, it leaves its own to them.
 func relax(spins int) {
-	if spins%64 == 63 {
+	switch {
+	case spins < 64:
+	case spins < 1024:
 		runtime.Gosched()
+	default:
+		time.Sleep(50 * time.Microsecond)
 	}
 }
