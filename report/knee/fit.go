@@ -29,10 +29,13 @@ type ladderFit struct {
 	law      curve    // best kink on throughput
 	uncapped curve
 	flat     curve
-	running  curve // best kink on running; zero without run
-	peak     int   // index of the peak where the ladder is retrograde, else -1
-	bad      int   // index of the load that was left out, else -1
-	rel      float64
+	running  curve    // best kink on running; zero without run
+	server   []sample // running requests as the server counts them; nil where unknown
+	// serverRunning is the best kink on server.
+	serverRunning curve
+	peak          int // index of the peak where the ladder is retrograde, else -1
+	bad           int // index of the load that was left out, else -1
+	rel           float64
 }
 
 // fitLadder fits every curve that the verdict needs.
@@ -47,9 +50,7 @@ func fitLadder(l *ladder) ladderFit {
 			f.run = append(f.run, newSample(d.n, math.Log(d.run), d.weight()))
 		}
 	}
-	if len(f.run) < minLoads {
-		f.run = nil
-	}
+	f.server = serverSamples(l.loads)
 	if p, falling := fallsFrom(f.samples); falling {
 		f.peak = p
 		f.samples = clip(f.samples, p)
@@ -64,12 +65,37 @@ func fitLadder(l *ladder) ladderFit {
 	f.uncapped = f.family(f.samples, math.Inf(1))
 	f.flat = flat(f.samples)
 	f.rel = spread(f.law.rss, len(f.samples), f.params)
-	if len(f.run) >= minLoads {
-		f.running = bestKink(f.run, hingeAt)
-	} else {
-		f.run = nil
-	}
+	f.run, f.running = runningKink(f.run)
+	f.server, f.serverRunning = runningKink(f.server)
 	return f
+}
+
+// runningKink fits a running signal; fewer than 4 loads say nothing.
+func runningKink(samples []sample) ([]sample, curve) {
+	if len(samples) < minLoads {
+		return nil, curve{}
+	}
+	return samples, bestKink(samples, hingeAt)
+}
+
+// serverSamples are the running requests that the server itself counted.
+func serverSamples(loads []load) []sample {
+	var out []sample
+	for _, d := range loads {
+		var ys []float64
+		for _, p := range d.points {
+			if p.Rung == nil || p.Rung.Telemetry == nil {
+				continue
+			}
+			if v := p.Rung.Telemetry.RequestsRunningMean.Or(0); v > 0 {
+				ys = append(ys, math.Log(v))
+			}
+		}
+		if len(ys) > 0 {
+			out = append(out, newSample(d.n, centre(ys), float64(len(ys))))
+		}
+	}
+	return out
 }
 
 // fallsFrom finds the peak of a ladder whose throughput falls after it: at

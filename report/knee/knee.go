@@ -131,13 +131,17 @@ func Fit(points []Point, o Options) Knee {
 		Evidence: []record.Reason{}, Warnings: l.warnings,
 		DistinctLoads: len(l.loads), Law: Law{Unit: l.unit},
 	}
+	if l.mode == record.Open {
+		k.fitOpen(l, points, o)
+		return k
+	}
 	if len(l.loads) < minLoads {
 		k.warn("few_loads", "%d distinct loads (within 5 %% counts as one); a knee takes at least %d", len(l.loads), minLoads)
 		return k
 	}
 	f := fitLadder(l)
 	k.describe(l, f)
-	k.others(l, f)
+	k.others(l.loads)
 	if k.Status == Found {
 		k.locate(l, f, o)
 		k.Cause, k.Evidence = findCause(l, f)

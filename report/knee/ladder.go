@@ -38,6 +38,7 @@ type ladder struct {
 	mode     record.Mode
 	unit     string
 	loads    []load // ascending n
+	invalid  []Point
 	warnings []record.Reason
 }
 
@@ -53,10 +54,10 @@ func (k *Knee) warn(code, format string, args ...any) {
 func newLadder(points []Point) *ladder {
 	l := &ladder{mode: modeOf(points), unit: unitOf(points), warnings: []record.Reason{}}
 	var rows []load
-	dropped, assumed := 0, 0
+	assumed := 0
 	for _, p := range points {
 		if p.Invalid {
-			dropped++
+			l.invalid = append(l.invalid, p)
 			continue
 		}
 		row, measured := l.row(p)
@@ -68,10 +69,10 @@ func newLadder(points []Point) *ladder {
 		}
 		rows = append(rows, row)
 	}
-	if dropped > 0 {
-		l.warn("invalid_rungs", "%d invalid rungs are passed over", dropped)
+	if n := len(l.invalid); n > 0 {
+		l.warn("invalid_rungs", "%d invalid rungs are passed over", n)
 	}
-	if assumed > 0 {
+	if assumed > 0 && l.mode != record.Open {
 		l.warn("in_flight_assumed", "in-flight is unknown on %d rungs: the concurrency asked for stands in, which is wrong where it was never reached", assumed)
 	}
 	l.capsNeverReached(rows)

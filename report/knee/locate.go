@@ -7,45 +7,66 @@ import (
 	"github.com/headway-bench/headway/report/stat"
 )
 
-// agreement is how far apart the law and the running signal may be, as a
-// ratio, to be weighed together.
+// agreement is how far apart the law and a running signal may be, as a ratio,
+// to be weighed together.
 const agreement = 1.25
+
+// estimate is a load with the draws of its resamples.
+type estimate struct {
+	at    float64
+	draws []float64
+}
 
 // locate sets the load of a knee that was found, with its interval.
 func (k *Knee) locate(l *ladder, f ladderFit, o Options) {
-	law, running := f.resample(o)
-	k.LawInFlight = record.Known(f.law.kink)
+	rng := stat.Rand(o.Seed, 0x6b6e6565)
+	law := estimate{f.law.kink, resample(f.samples, f.law, f.family, noiseOf(f.samples, f.law, f.params, withinX(l.loads)), o.resamples(), rng)}
+	signals := []estimate{law}
+	k.LawInFlight = record.Known(law.at)
 	k.HingeInFlight = record.Known(f.law.cap() * f.samples[0].n / math.Exp(f.samples[0].y))
-	at, draws := f.law.kink, law
 	if f.run != nil {
-		k.Running.InFlight = record.Known(f.running.kink)
-		k.Running.Plateau = record.Known(f.running.cap())
-		if ratio := f.running.kink / f.law.kink; ratio < agreement && ratio > 1/agreement {
-			at, draws = weigh(f.law.kink, f.running.kink, law, running)
-		} else {
-			k.warn("signals_differ", "throughput bends at %.4g in flight, the running requests at %.4g: the law on throughput stands", f.law.kink, f.running.kink)
-		}
+		k.Running.InFlight, k.Running.Plateau = record.Known(f.running.kink), record.Known(f.running.cap())
+		draws := resample(f.run, f.running, hingeAt, noiseOf(f.run, f.running, 2, withinRun(l.loads)), o.resamples(), rng)
+		signals = k.agree(signals, estimate{f.running.kink, draws}, "the running requests")
 	}
-	k.InFlight = record.Known(at)
-	k.InFlightCI95 = interval(draws)
+	if f.server != nil {
+		k.Running.Server = record.Known(f.serverRunning.kink)
+		draws := resample(f.server, f.serverRunning, hingeAt, noiseOf(f.server, f.serverRunning, 2, spreadWithin{}), o.resamples(), rng)
+		signals = k.agree(signals, estimate{f.serverRunning.kink, draws}, "the server's own running requests")
+	}
+	at := weigh(signals)
+	k.InFlight, k.InFlightCI95 = record.Known(at.at), interval(at.draws)
 	k.throughput(l, f)
-	if l.mode == record.Open {
-		k.locateRate(l, f, o)
-	}
 }
 
-// weigh joins two estimates of one load in the log, each by the inverse of its
-// variance over the resamples.
-func weigh(a, b float64, as, bs []float64) (float64, []float64) {
-	va := math.Max(stat.Variance(logs(as)), 1e-8)
-	vb := math.Max(stat.Variance(logs(bs)), 1e-8)
-	wa := vb / (va + vb)
-	join := func(a, b float64) float64 { return math.Exp(wa*math.Log(a) + (1-wa)*math.Log(b)) }
-	out := make([]float64, len(as))
-	for i := range as {
-		out[i] = join(as[i], bs[i])
+// agree adds a signal to those that are weighed where it is within 25 % of the
+// law, and warns where it is not.
+func (k *Knee) agree(signals []estimate, s estimate, what string) []estimate {
+	law := signals[0].at
+	if ratio := s.at / law; ratio < agreement && ratio > 1/agreement {
+		return append(signals, s)
 	}
-	return join(a, b), out
+	k.warn("signals_differ", "throughput bends at %.4g in flight, %s at %.4g: the law on throughput stands", law, what, s.at)
+	return signals
+}
+
+// weigh joins estimates of one load in the log, each by the inverse of its
+// variance over the resamples.
+func weigh(signals []estimate) estimate {
+	var sum, total float64
+	joined := make([]float64, len(signals[0].draws))
+	for _, s := range signals {
+		w := 1 / math.Max(stat.Variance(logs(s.draws)), 1e-8)
+		total += w
+		sum += w * math.Log(s.at)
+		for i, d := range s.draws {
+			joined[i] += w * math.Log(d)
+		}
+	}
+	for i := range joined {
+		joined[i] = math.Exp(joined[i] / total)
+	}
+	return estimate{math.Exp(sum / total), joined}
 }
 
 func logs(xs []float64) []float64 {
@@ -66,13 +87,12 @@ func interval(draws []float64) *[2]record.Value {
 // throughput sets what the server completes at the knee.
 func (k *Knee) throughput(l *ladder, f ladderFit) {
 	cap := f.law.cap()
-	perRequest := tokensPerRequest(l)
-	if l.unit == tokensUnit {
-		k.OutputTokenThroughputPerS = record.Known(cap)
-		k.RequestThroughputPerS = record.Known(cap / perRequest)
+	if l.unit == requestsUnit {
+		k.RequestThroughputPerS = record.Known(cap)
 		return
 	}
-	k.RequestThroughputPerS = record.Known(cap)
+	k.OutputTokenThroughputPerS = record.Known(cap)
+	k.RequestThroughputPerS = record.Known(cap / tokensPerRequest(l))
 }
 
 // tokensPerRequest is the median over the loads, NaN where unknown.

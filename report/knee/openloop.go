@@ -1,26 +1,73 @@
 package knee
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/stat"
 )
 
-// locateRate sets the knee of an open loop as a rate: achieved follows offered
-// up to it and stays below from there, so it is the kink of a hinge of slope 1
-// in offered and achieved rate.
-func (k *Knee) locateRate(l *ladder, f ladderFit, o Options) {
-	samples := rateSamples(l)
+// keptUp is the share of the offered rate from which a rung keeps up with it.
+const keptUp = 0.95
+
+// fitOpen finds the knee of an open loop, a rate: achieved follows offered up
+// to it and stays below from there, so it is the kink of a hinge of slope 1.
+// The in-flight beside it is that of the law on the same rungs, where they
+// show it.
+func (k *Knee) fitOpen(l *ladder, points []Point, o Options) {
+	samples := rateSamples(points)
+	k.DistinctLoads = len(samples)
 	if len(samples) < minLoads {
-		k.warn("rates_unknown", "too few rungs have both an offered and an achieved rate to place the knee as a rate")
+		k.warn("few_loads", "%d distinct rates with an offered and an achieved one (within 5 %% counts as one); a knee takes at least %d", len(samples), minLoads)
 		return
 	}
 	c := bestKink(samples, followAt)
-	k.RatePerS = record.Known(c.kink)
-	k.RequestThroughputPerS = record.Known(c.kink)
-	fit := ladderFit{family: followAt, params: 1, samples: samples, law: c}
-	draws, _ := fit.resample(o)
-	k.RateCI95 = interval(draws)
+	k.Status = openStatus(samples, c)
+	if len(l.loads) < minLoads {
+		k.others(l.loads)
+		k.locateRate(samples, c, o)
+		return
+	}
+	f := fitLadder(l)
+	rate := k.Status
+	k.describe(l, f)
+	k.others(l.loads)
+	onLaw := k.Status == Found
+	k.Status = rate
+	if rate != Found {
+		return
+	}
+	if onLaw {
+		k.locate(l, f, o)
+	}
+	k.Cause, k.Evidence = findCause(l, f)
+	k.locateRate(samples, c, o)
+}
+
+// openStatus says what the rates show.
+func openStatus(samples []sample, c curve) Status {
+	first, last := samples[0], samples[len(samples)-1]
+	follows := followAt(samples, math.Inf(1))
+	switch {
+	case math.Exp(first.y) < keptUp*first.n:
+		return NotLinear
+	case math.Exp(last.y) >= keptUp*last.n, c.kink >= last.n,
+		criterion(follows.rss, len(samples), 0) <= criterion(c.rss, len(samples), 1):
+		return NotReached
+	}
+	return Found
+}
+
+// locateRate sets the rate of a knee that was found, with its interval.
+func (k *Knee) locateRate(samples []sample, c curve, o Options) {
+	if k.Status != Found {
+		return
+	}
+	k.RatePerS, k.RequestThroughputPerS = record.Known(c.kink), record.Known(c.kink)
+	n := noiseOf(samples, c, 1, spreadWithin{})
+	k.RateCI95 = interval(resample(samples, c, followAt, n, o.resamples(), stat.Rand(o.Seed, 0x72617465)))
 }
 
 // followAt is the curve achieved = min(offered, kink).
@@ -30,12 +77,25 @@ func followAt(samples []sample, kink float64) curve {
 	return c
 }
 
-func rateSamples(l *ladder) []sample {
-	var out []sample
-	for _, d := range l.loads {
-		if d.rate > 0 && d.req > 0 {
-			out = append(out, newSample(d.rate, math.Log(d.req), d.weight()))
+// rateSamples are offered and achieved rates, those within 5 % as one.
+func rateSamples(points []Point) []sample {
+	type row struct{ offered, achieved float64 }
+	var rows []row
+	for _, p := range points {
+		if r := (row{p.RatePerS.Or(0), p.RequestS.Or(0)}); !p.Invalid && r.offered > 0 && r.achieved > 0 {
+			rows = append(rows, r)
 		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.offered, b.offered) })
+	var out []sample
+	for first := 0; first < len(rows); {
+		var x, y []float64
+		last := first
+		for ; last < len(rows) && rows[last].offered <= rows[first].offered*sameLoad; last++ {
+			x, y = append(x, math.Log(rows[last].offered)), append(y, math.Log(rows[last].achieved))
+		}
+		out = append(out, newSample(math.Exp(stat.Mean(x)), centre(y), float64(len(y))))
+		first = last
 	}
 	return out
 }

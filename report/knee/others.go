@@ -7,8 +7,10 @@ import (
 )
 
 // others sets the estimates of other methods.
-func (k *Knee) others(l *ladder, f ladderFit) {
-	k.Others = Others{USL: fitUSL(l.loads), Kneedle: kneedle(l.loads), Power: power(l.loads)}
+func (k *Knee) others(loads []load) {
+	if len(loads) > 1 {
+		k.Others = Others{USL: fitUSL(loads), Kneedle: kneedle(loads), Power: power(loads)}
+	}
 }
 
 // kneedle is the load of greatest distance above the chord of the normalised
