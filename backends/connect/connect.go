@@ -145,11 +145,12 @@ func chooseModel(asked string, f finding, target string) (string, error) {
 // wireConfig reads access to the target from the options.
 func wireConfig(o Options, target *url.URL) (wire.Config, error) {
 	cfg := wire.Config{Timeout: o.Timeout, Retries: o.Retries, MaxEvent: o.MaxEventBytes, Secrets: []string{o.APIKey}}
-	for _, line := range o.Headers {
+	for i, line := range o.Headers {
 		name, value, ok := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return cfg, usagef("header %q is not of the form 'name: value'", name)
+			// The line itself may be a secret put in the wrong place.
+			return cfg, usagef("header %d is not of the form 'name: value'", i+1)
 		}
 		cfg.Header = append(cfg.Header, transport.Field{Name: name, Value: value})
 		cfg.Secrets = append(cfg.Secrets, value)

@@ -58,17 +58,18 @@ func TestCasesB(t *testing.T) {
 			}
 			answer += wiretest.End
 			reference := ""
-			split := 0
+			// The first answer comes byte by byte, and each after it is split at the
+			// next boundary.
 			s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
-				if split < 0 {
+				if conn.Number == 0 {
 					return byteByByte(conn, answer)
 				}
-				io.WriteString(conn, answer[:split])
-				_, err := io.WriteString(conn, answer[split:])
+				io.WriteString(conn, answer[:conn.Number-1])
+				_, err := io.WriteString(conn, answer[conn.Number-1:])
 				return err == nil
 			})
 			client := open(t, s.URL, "vllm")
-			for split = -1; split < len(answer); split++ {
+			for split := -1; split < len(answer); split++ {
 				sink, out := stream(t, client, 16)
 				c.want.check(t, sink, out)
 				if reference == "" {
@@ -99,12 +100,11 @@ func byteByByte(w io.Writer, answer string) bool {
 // inference-perf#284, JSON split over packets.
 func TestChunkFraming(t *testing.T) {
 	body := strings.Join(sse(roleChunk, text("中a"), text("b"), lengthTail, final("2"), done), "")
-	size := 1
 	s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
 		var b strings.Builder
 		b.WriteString(wiretest.Head)
 		for rest := body; len(rest) > 0; {
-			n := min(size, len(rest))
+			n := min(conn.Number+1, len(rest))
 			b.WriteString(wiretest.Chunk(rest[:n]))
 			rest = rest[n:]
 		}
@@ -113,7 +113,7 @@ func TestChunkFraming(t *testing.T) {
 		return err == nil
 	})
 	client := open(t, s.URL, "vllm")
-	for ; size <= 64; size++ {
+	for range 64 {
 		sink, out := stream(t, client, 2)
 		want{text: "中ab", outputs: 2, tokens: 2, finish: "length"}.check(t, sink, out)
 	}

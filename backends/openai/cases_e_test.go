@@ -252,9 +252,9 @@ func TestIPv6(t *testing.T) {
 // TestProxy goes through an HTTP proxy, whose password is not told.
 func TestProxy(t *testing.T) {
 	s := wiretest.Serve(t, wiretest.Write(answerA))
-	var got string
+	asked := make(chan string, 1)
 	proxy := wiretest.Serve(t, func(c *wiretest.Conn) bool {
-		got = c.Request.RequestURI + " " + c.Request.Header.Get("Proxy-Authorization")
+		asked <- c.Request.RequestURI + " " + c.Request.Header.Get("Proxy-Authorization")
 		_, err := io.WriteString(c, answerA)
 		return err == nil
 	})
@@ -263,7 +263,7 @@ func TestProxy(t *testing.T) {
 	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Transport.UseProxy(via) })
 	sink, out := stream(t, client, 16)
 	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
-	if want := s.URL + "/v1/chat/completions Basic dTpw"; got != want {
+	if got, want := <-asked, s.URL+"/v1/chat/completions Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked for %q, want %q", got, want)
 	}
 }
@@ -296,9 +296,9 @@ func TestProxyTunnel(t *testing.T) {
 
 // TestRequestOnTheWire: the header and body that a server sees.
 func TestRequestOnTheWire(t *testing.T) {
-	var got *wiretest.Conn
+	asked := make(chan *wiretest.Conn, 1)
 	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
-		got = c
+		asked <- c
 		_, err := io.WriteString(c, answerA)
 		return err == nil
 	})
@@ -307,6 +307,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		c.Wire.Header = []transport.Field{{Name: "X-Team", Value: "a"}}
 	})
 	stream(t, client, 16)
+	got := <-asked
 	h := got.Request.Header
 	for name, want := range map[string]string{
 		"Accept-Encoding": "identity", "Authorization": "Bearer k", "X-Request-Id": "r-1", "X-Team": "a",
