@@ -132,6 +132,20 @@ func (d *distribution) p95() Value {
 	return d.quantile(0.95)
 }
 
+// tail returns the highest of p99, p95, p90 and p50 that the samples bear, and
+// its name; both are empty with too few samples for any.
+func (d *distribution) tail() (Value, string) {
+	for _, p := range []struct {
+		q    float64
+		name string
+	}{{0.99, "p99"}, {0.95, "p95"}, {0.9, "p90"}, {0.5, "p50"}} {
+		if d.samples >= Need(p.q) {
+			return d.quantile(p.q), p.name
+		}
+	}
+	return Value{}, ""
+}
+
 // settled says whether the quantile q is known well enough to stop: it has the
 // samples it needs, and the 95 % interval of its rank (normal approximation of
 // the binomial) spans at most a tenth of its value.

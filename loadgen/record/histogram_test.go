@@ -123,3 +123,18 @@ func TestSettled(t *testing.T) {
 		}
 	}
 }
+
+func TestTail(t *testing.T) {
+	d := newCount()
+	for n, want := range []string{6: "", 7: "p50", 43: "p50", 44: "p90", 89: "p90", 90: "p95", 458: "p95", 459: "p99", 500: "p99"} {
+		for d.samples < int64(n) {
+			d.record(d.samples + 1)
+		}
+		if n < 6 || want == "" && n != 6 {
+			continue
+		}
+		if _, name := d.tail(); name != want {
+			t.Errorf("%d samples bear %q, want %q", n, name, want)
+		}
+	}
+}

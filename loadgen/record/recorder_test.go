@@ -625,7 +625,10 @@ func TestRecorderFromManyGoroutines(t *testing.T) {
 	if l := r.Live(base); l.InFlight != 0 || l.Completed != rung.Totals.Completed {
 		t.Errorf("%+v after all have ended, totals %+v", l, rung.Totals)
 	}
-	near(t, "request throughput", rung.RequestThroughputPerS, 1000)
+	// The first answers end 7 ms after the start, which may be in the window.
+	if v := rung.RequestThroughputPerS.Or(0); v < 993 || v > 1000 {
+		t.Errorf("request throughput %v, want 993 to 1000", v)
+	}
 }
 
 func TestAddAllocatesNothing(t *testing.T) {

@@ -113,8 +113,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		Scheduled: e.Scheduled, Sent: y.requests.Sent - y.requests.Failures["client_limit"],
 		Completed: y.requests.Completed, Failed: y.requests.Failed, Censored: y.requests.Censored,
 		ClientLimited: y.requests.Failures["client_limit"], Timeouts: y.requests.Failures["timeout"], MinRequests: c.MinRequests,
-		SendLagP99MS: y.dueLag.quantile(0.99), TTFTP50MS: ttft.quantile(0.5),
-		ReceiveLagP99MS: y.receiveLag.quantile(0.99), ITLP50MS: y.itl.quantile(0.5),
+		TTFTP50MS: ttft.quantile(0.5), ITLP50MS: y.itl.quantile(0.5),
 		Stamps: out.Stamps, MergedRatio: out.MergedReadRatio, LateMergedRatio: ratio(y.late.over(lagLimit(y.itl.quantile(0.5))), y.raw),
 		CPURatio: e.Client.CPURatio, MismatchRatio: out.Tokens.MismatchRatio,
 		InFlightMean: out.InFlightMean, InFlightMax: out.InFlightMax,
@@ -123,6 +122,8 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
 		NoITLRatio: ratio(y.noITL, y.icl.samples), InputMismatch: ratio(y.inputDiffer, y.inputAsked), NotStreamed: y.notStreamed, Overflow: y.overflow(),
 	}
+	f.SendLagMS, f.SendLagAt = y.dueLag.tail()
+	f.ReceiveLagMS, f.ReceiveLagAt = y.receiveLag.tail()
 	if c.Mode == Open && c.Concurrency > 0 {
 		f.Sent += y.unsent // they waited behind the cap that was asked for
 	}

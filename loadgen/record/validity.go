@@ -44,12 +44,16 @@ type Facts struct {
 	Need  string
 	Lacks int64
 
-	SendLagP99MS, TTFTP50MS, ReceiveLagP99MS, ITLP50MS Value
-	Stamps                                             string
-	MergedRatio, LateMergedRatio                       Value
-	CPURatio                                           Value
-	MismatchRatio                                      Value
-	InFlightMean, InFlightMax                          Value
+	// The lags are p99, or the highest percentile that the samples bear, whose
+	// name is beside them.
+	SendLagMS, ReceiveLagMS      Value
+	SendLagAt, ReceiveLagAt      string
+	TTFTP50MS, ITLP50MS          Value
+	Stamps                       string
+	MergedRatio, LateMergedRatio Value
+	CPURatio                     Value
+	MismatchRatio                Value
+	InFlightMean, InFlightMax    Value
 	// EndedPerS and MeanTimeS are X and R of Little's law over all requests
 	// that ended in the window, sent to end; Ended is their number.
 	EndedPerS, MeanTimeS Value
@@ -118,15 +122,15 @@ func (out *findings) load(f Facts) {
 // lags asks whether this machine sent and read in time.
 func (out *findings) lags(f Facts) {
 	late := false
-	if lag, limit, over := overLag(f.SendLagP99MS, f.TTFTP50MS); over && f.Mode != Offline {
+	if lag, limit, over := overLag(f.SendLagMS, f.TTFTP50MS); over && f.Mode != Offline {
 		late = true
-		out.invalid = append(out.invalid, reason("send_lag", f.SendLagP99MS, Known(limit),
-			"requests left late: send lag p99 is %.3g ms", lag))
+		out.invalid = append(out.invalid, reason("send_lag", f.SendLagMS, Known(limit),
+			"requests left late: send lag %s is %.3g ms", f.SendLagAt, lag))
 	}
-	if lag, limit, over := overLag(f.ReceiveLagP99MS, f.ITLP50MS); over {
+	if lag, limit, over := overLag(f.ReceiveLagMS, f.ITLP50MS); over {
 		late = true
-		out.invalid = append(out.invalid, reason("receive_lag", f.ReceiveLagP99MS, Known(limit),
-			"answers were read late: receive lag p99 is %.3g ms", lag))
+		out.invalid = append(out.invalid, reason("receive_lag", f.ReceiveLagMS, Known(limit),
+			"answers were read late: receive lag %s is %.3g ms", f.ReceiveLagAt, lag))
 	}
 	busy := f.CPURatio.Or(0) > maxCPURatio
 	merged := f.MergedRatio.Or(0) > maxMergedRatio
