@@ -12,9 +12,13 @@ import (
 // pool is what random prompts are made of: units that are one token each,
 // wherever they stand.
 type pool struct {
-	tokens   []int32  // of prompts as ids
-	words    []string // of prompts as text
-	overhead int      // tokens that template and special tokens add
+	tokens []int32  // of prompts as ids
+	words  []string // of prompts as text
+	// lead begins every text, so that no unit is the first, which a tokenizer
+	// may cut differently; "" for ids.
+	lead     string
+	overhead int  // tokens of a prompt beyond its units: template, special tokens, lead
+	additive bool // counts of texts were always overhead and units
 	count    counter
 }
 
@@ -22,14 +26,6 @@ type pool struct {
 type shared struct {
 	units int
 	draw  *draw.Source
-	seed  uint64
-}
-
-// restart makes the next prompt begin with the same units again.
-func (s shared) restart() {
-	if s.draw != nil {
-		s.draw.Seed(s.seed)
-	}
 }
 
 // ids makes a prompt of n ids, the shared ones first.
@@ -48,7 +44,8 @@ func (p *pool) ids(prefix shared, own *draw.Source, n int) []int32 {
 // text makes a prompt of n words, the shared ones first.
 func (p *pool) text(prefix shared, own *draw.Source, n int) string {
 	var b strings.Builder
-	b.Grow(6 * n)
+	b.Grow(6*n + len(p.lead))
+	b.WriteString(p.lead)
 	for i := range n {
 		d := own
 		if i < prefix.units {
@@ -99,11 +96,12 @@ func idPool(ctx context.Context, chat bool, count counter) (pool, error) {
 }
 
 // wordPool takes each word for a token, which the server's usage corrects.
-func wordPool() pool { return pool{words: words} }
+func wordPool() pool { return pool{words: words, lead: lead(words), overhead: 1} }
+
+func lead(units []string) string { return strings.TrimSpace(units[0]) }
 
 // textPool finds words, or else letters, that are one token each under the
-// counter, and the overhead of a prompt. Both are seen in prompts of several
-// words, since the first word of a text may be cut differently.
+// counter, and the overhead of a prompt.
 func textPool(ctx context.Context, chat bool, count counter) (pool, error) {
 	p := pool{count: count}
 	length := func(text string) (int, error) {
@@ -114,30 +112,34 @@ func textPool(ctx context.Context, chat bool, count counter) (pool, error) {
 		return len(ids), nil
 	}
 	for _, units := range [][]string{words, letters} {
-		lead := units[0] + units[1]
-		base, err := length(lead)
+		p.lead = lead(units)
+		base, err := length(p.lead)
 		if err != nil {
 			return p, err
 		}
-		joined, err := length(lead + strings.Join(units, ""))
-		if err != nil {
-			return p, err
-		}
-		if joined-base == len(units) {
-			p.words = units
-		} else if p.words, err = singles(units, lead, base, length); err != nil {
+		if p.words, err = singles(units, p.lead, base, length); err != nil {
 			return p, err
 		}
 		if len(p.words) >= leastUnits {
-			ten, err := length(strings.Join(p.words[:leastUnits], ""))
-			if err != nil {
-				return p, err
-			}
-			p.overhead = max(0, ten-leastUnits)
-			return p, nil
+			p.overhead = base
+			p.additive, err = p.adds(length)
+			return p, err
 		}
 	}
 	return p, fmt.Errorf("the tokenizer cuts words and letters alike into several tokens; use --prompt token-ids")
+}
+
+// adds says whether the counts of random texts are what their units add up to.
+func (p *pool) adds(length func(string) (int, error)) (bool, error) {
+	d := draw.New(1)
+	for range 8 {
+		n := 1 + d.IntN(400)
+		got, err := length(p.text(shared{}, d, n))
+		if err != nil || got != p.overhead+n {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // leastUnits is the least number of different units to make prompts of.
@@ -145,6 +147,9 @@ const leastUnits = 10
 
 // singles keeps the units that add one token to a lead of base tokens, twice.
 func singles(units []string, lead string, base int, length func(string) (int, error)) ([]string, error) {
+	if all, err := length(lead + strings.Join(units, "")); err != nil || all == base+len(units) {
+		return units, err
+	}
 	var out []string
 	for _, u := range units {
 		n, err := length(lead + u + u)

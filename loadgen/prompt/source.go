@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/headway-bench/headway/backends"
@@ -36,7 +37,7 @@ type Source struct {
 	rows []row
 	// scripts are the conversations of a file.
 	scripts []script
-	offset  atomic.Int64 // tokens of a prompt beyond its units, as last learnt
+	offset  atomic.Int64 // tokens of a prompt beyond its units: the pool's overhead, or as last learnt
 	checks  atomic.Int64 // prompts still to be counted by the server
 }
 
@@ -96,15 +97,19 @@ func (s *Source) choose(ctx context.Context) error {
 	case count == nil:
 		s.pool = wordPool()
 	default:
-		s.checks.Store(serverChecks)
 		s.pool, err = textPool(ctx, s.chat, count)
+	}
+	s.checks.Store(serverChecks)
+	if form == ByServer && !s.pool.additive {
+		s.checks.Store(math.MaxInt64)
 	}
 	s.offset.Store(int64(s.pool.overhead))
 	return err
 }
 
 // serverChecks is the number of prompts that the server's tokenizer route
-// counts again; more would be load of its own.
+// counts again; more would be load of its own. Where the units of texts do not
+// add up it counts every one.
 const serverChecks = 16
 
 // counter returns the ids of a prompt as the target will see them, template
@@ -164,7 +169,12 @@ func (s *Source) Form() Form { return s.form }
 
 // Overhead is the number of tokens that template and special tokens add to
 // every prompt, as far as known.
-func (s *Source) Overhead() int { return int(s.offset.Load()) }
+func (s *Source) Overhead() int {
+	if s.pool.lead == "" {
+		return 0
+	}
+	return max(0, int(s.offset.Load())-1)
+}
 
 // fits checks that the shortest prompt holds the overhead, the shared prefix
 // and one token of its own.
@@ -181,10 +191,10 @@ func (s *Source) fits() error {
 }
 
 func (s *Source) fit(input int) error {
-	over, prefix := s.Overhead(), s.cfg.Workload.Prefix.SharedTokens
-	if need := over + prefix + 1; input < need {
+	template, prefix := s.Overhead(), s.cfg.Workload.Prefix.SharedTokens
+	if need := template + prefix + 1; input < need {
 		return fmt.Errorf("workload.input_tokens: %d tokens cannot hold %d of template and special tokens, %d of shared prefix "+
-			"and 1 of their own; ask for %d or more, or use token ids on the completions route", input, over, prefix, need)
+			"and 1 of their own; ask for %d or more, or use token ids on the completions route", input, template, prefix, need)
 	}
 	return nil
 }
@@ -200,54 +210,77 @@ func (s *Source) fill(ctx context.Context, it *Item, seed uint64, k int64, l Len
 		return err
 	}
 	it.Input, it.Exact = l.Input, s.form != ByUsage
-	it.units = l.Input - s.Overhead()
-	d := draw.New(seed, streamTokens, s.salt, uint64(k))
-	prefix := s.prefix(d)
+	it.units = max(0, l.Input-int(s.offset.Load()))
+	key := draw.Mix(seed, streamTokens, s.salt, uint64(k))
 	if s.form == ByIDs {
-		it.Prompt.IDs = s.pool.ids(prefix, d, it.units)
+		it.Prompt.IDs = s.pool.ids(s.prefix(key), draw.New(key), it.units)
 		return nil
 	}
-	it.Prompt = s.prompt(s.pool.text(prefix, d, it.units))
+	it.Prompt = s.text(key, it.units)
 	if s.form == ByTokenizer || s.form == ByServer && s.checks.Add(-1) >= 0 {
-		return s.exact(ctx, it, d, prefix)
+		return s.exact(ctx, it, key)
 	}
 	return nil
 }
 
-// prefix returns the units that the request shares with others of its group.
-func (s *Source) prefix(d *draw.Source) shared {
+// text makes the text of n units that a key names. Fewer units of the same key
+// are the beginning of more.
+func (s *Source) text(key uint64, n int) backends.Prompt {
+	return s.prompt(s.pool.text(s.prefix(key), draw.New(key), n))
+}
+
+// prefix returns the units that the request of a key shares with its group.
+func (s *Source) prefix(key uint64) shared {
 	p := s.cfg.Workload.Prefix
 	if p.SharedTokens <= 0 {
 		return shared{}
 	}
-	group := d.IntN(max(1, p.Groups))
-	seed := draw.Mix(s.salt, streamPrefix, uint64(group))
-	return shared{units: p.SharedTokens, seed: seed, draw: draw.New(seed)}
+	group := draw.New(key, streamPrefix).IntN(max(1, p.Groups))
+	return shared{units: p.SharedTokens, draw: draw.New(s.salt, streamPrefix, uint64(group))}
 }
 
-// exact counts a text prompt and makes it again until its length is right.
-func (s *Source) exact(ctx context.Context, it *Item, d *draw.Source, prefix shared) error {
-	got := 0
-	for range 12 {
-		ids, err := s.pool.count(ctx, it.Prompt)
-		if err != nil {
-			return fmt.Errorf("counting a prompt: %w", err)
+// exact counts a text prompt and lengthens or shortens it until its length is
+// right; where no length of one text is, it tries others.
+func (s *Source) exact(ctx context.Context, it *Item, key uint64) error {
+	nearest := 0
+	for try := range uint64(8) {
+		n := max(0, it.Input-int(s.offset.Load()))
+		for range 12 {
+			if try > 0 || n != it.units {
+				it.Prompt, it.units = s.text(retry(key, try), n), n
+			}
+			ids, err := s.pool.count(ctx, it.Prompt)
+			if err != nil {
+				return fmt.Errorf("counting a prompt: %w", err)
+			}
+			got := len(ids)
+			if got == it.Input {
+				return nil
+			}
+			if distance(got, it.Input) < distance(nearest, it.Input) {
+				nearest = got
+			}
+			n = max(0, n+it.Input-got)
 		}
-		if got = len(ids); got == it.Input {
-			return nil
-		}
-		it.units = max(1, it.units+it.Input-got)
-		prefix.restart()
-		it.Prompt = s.prompt(s.pool.text(prefix, d, it.units))
 	}
 	return fmt.Errorf("workload.input_tokens: no text of exactly %d tokens found, the nearest has %d; "+
-		"use --prompt token-ids", it.Input, got)
+		"use --prompt token-ids", it.Input, nearest)
 }
+
+// retry names another text for the same request, the same one at first.
+func retry(key, try uint64) uint64 {
+	if try == 0 {
+		return key
+	}
+	return draw.Mix(key, try)
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
 
 // Learn tells how many prompt tokens the server counted for an item. Lengths
 // that are estimated follow it from the next prompt made on.
 func (s *Source) Learn(it *Item, promptTokens int) {
-	if s.form != ByUsage || promptTokens <= 0 || it.units <= 0 {
+	if s.form != ByUsage || promptTokens <= 0 || it.Input <= 0 {
 		return
 	}
 	s.offset.Store(int64(promptTokens - it.units))
