@@ -8,7 +8,6 @@ package transport
 
 import (
 	"net"
-	"syscall"
 
 	"github.com/headway-bench/headway/backends/clock"
 )
@@ -33,15 +32,7 @@ type stampedConn struct {
 	last Stamp // of the latest read
 	sent int64 // just before the latest write
 
-	// The receive call's arguments and results live here so that a read does
-	// not allocate.
-	raw     syscall.RawConn
-	receive func(fd uintptr) bool
-	into    []byte
-	control [128]byte
-	n       int
-	err     error
-	stamp   int64 // realtime nanoseconds, 0 when the kernel gave none
+	rx receiver // how the kernel's stamps are read
 }
 
 // newStampedConn wraps c; with kernel, arrivals are stamped by the kernel

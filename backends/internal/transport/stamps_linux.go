@@ -10,6 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// receiver holds the arguments and results of a socket's receive calls, so that
+// a read does not allocate.
+type receiver struct {
+	raw     syscall.RawConn
+	receive func(fd uintptr) bool // stampedConn.recvmsg
+	message unix.Msghdr
+	vector  unix.Iovec
+	control [128]byte
+	n       int
+	err     error
+	stamp   int64 // wall-clock nanoseconds, 0 when the kernel gave none
+}
+
 // wallNow reads the clock that the kernel stamps with.
 func wallNow() int64 {
 	var ts unix.Timespec
@@ -47,41 +60,49 @@ func (s *stampedConn) askStamps() bool {
 	if err != nil || refused != nil {
 		return false
 	}
-	s.raw, s.receive = raw, s.recvmsg
+	s.rx.raw, s.rx.receive = raw, s.recvmsg
+	s.rx.message.Iov = &s.rx.vector
+	s.rx.message.SetIovlen(1)
 	return true
 }
 
 // readStamped reads once and returns the kernel's stamp of the last byte, in
 // wall-clock nanoseconds, 0 when there is none.
 func (s *stampedConn) readStamped(p []byte) (n int, wall int64, err error) {
-	s.into, s.n, s.err, s.stamp = p, 0, nil, 0
-	err = s.raw.Read(s.receive)
-	s.into = nil
+	rx := &s.rx
+	rx.n, rx.err, rx.stamp = 0, nil, 0
+	rx.vector.Base = unsafe.SliceData(p)
+	rx.vector.SetLen(len(p))
+	err = rx.raw.Read(rx.receive)
+	rx.vector.Base = nil
 	switch {
 	case err != nil:
 		return 0, 0, err
-	case s.err != nil:
-		return 0, 0, os.NewSyscallError("recvmsg", s.err)
-	case s.n == 0:
+	case rx.err != nil:
+		return 0, 0, os.NewSyscallError("recvmsg", rx.err)
+	case rx.n == 0:
 		return 0, 0, io.EOF
 	}
-	return s.n, s.stamp, nil
+	return rx.n, rx.stamp, nil
 }
 
 // recvmsg receives without waiting; false asks the poller to wait.
 func (s *stampedConn) recvmsg(fd uintptr) bool {
+	rx := &s.rx
 	for {
-		n, controlLen, _, _, err := unix.Recvmsg(int(fd), s.into, s.control[:], unix.MSG_DONTWAIT)
-		switch err {
-		case nil:
-			s.n, s.stamp = n, softwareStamp(s.control[:controlLen])
+		rx.message.Control = &rx.control[0]
+		rx.message.SetControllen(len(rx.control))
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&rx.message)), unix.MSG_DONTWAIT)
+		switch errno {
+		case 0:
+			rx.n, rx.stamp = int(n), softwareStamp(rx.control[:rx.message.Controllen])
 			return true
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
 			return false
 		default:
-			s.err = err
+			rx.err = errno
 			return true
 		}
 	}
@@ -109,26 +130,25 @@ func softwareStamp(control []byte) int64 {
 // closed says whether the peer has closed the socket, or sent bytes that
 // nobody asked for, without waiting.
 func (s *stampedConn) closed() (eof, pending bool) {
-	sc, ok := s.Conn.(syscall.Conn)
-	if !ok {
-		return false, false
-	}
-	raw := s.raw
-	if raw == nil {
-		var err error
-		if raw, err = sc.SyscallConn(); err != nil {
+	rx := &s.rx
+	if rx.raw == nil {
+		sc, ok := s.Conn.(syscall.Conn)
+		if !ok {
+			return false, false
+		}
+		raw, err := sc.SyscallConn()
+		if err != nil {
 			return true, false
 		}
-		s.raw = raw
+		rx.raw = raw
 	}
-	err := raw.Read(s.peek)
-	if err != nil {
+	if err := rx.raw.Read(s.peek); err != nil {
 		return true, false
 	}
 	switch {
-	case s.err == unix.EAGAIN || s.err == unix.EINTR:
+	case rx.err == unix.EAGAIN || rx.err == unix.EINTR:
 		return false, false
-	case s.err != nil || s.n == 0:
+	case rx.err != nil || rx.n == 0:
 		return true, false
 	}
 	return false, true
@@ -136,6 +156,6 @@ func (s *stampedConn) closed() (eof, pending bool) {
 
 // peek looks at the socket's next byte without taking it.
 func (s *stampedConn) peek(fd uintptr) bool {
-	s.n, _, s.err = unix.Recvfrom(int(fd), s.control[:1], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	s.rx.n, _, s.rx.err = unix.Recvfrom(int(fd), s.rx.control[:1], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return true
 }

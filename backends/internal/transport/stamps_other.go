@@ -4,9 +4,11 @@ package transport
 
 import "time"
 
+// receiver is empty: only Linux stamps arrivals in a way that is read here.
+type receiver struct{}
+
 func wallNow() int64 { return time.Now().UnixNano() }
 
-// askStamps: only Linux stamps arrivals in a way that is read here.
 func (s *stampedConn) askStamps() bool { return false }
 
 func (s *stampedConn) readStamped(p []byte) (int, int64, error) {
