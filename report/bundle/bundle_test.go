@@ -315,3 +315,59 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+func TestHistograms(t *testing.T) {
+	b, err := bundle.Open(write(t, bundletest.Result()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := b.Histograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := all["rung0/ttft_us"]
+	if len(all) != 1 || h == nil || h.TotalCount() != 1 || h.Max() != 1500 {
+		t.Errorf("histograms %v", all)
+	}
+}
+
+func TestRequestsOfABundle(t *testing.T) {
+	b, err := bundle.Open(write(t, bundletest.Result()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r, err := range b.Requests() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Index != int64(n) || !r.OK() || r.OutputTokens != 5 {
+			t.Errorf("request %d is %+v", n, r)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("%d requests, want 3", n)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*bundle.Result)
+		want   string
+	}{
+		"measured":  {func(*bundle.Result) {}, ""},
+		"simulated": {func(r *bundle.Result) { r.Server.Settings["executor"] = "sim" }, "simulated"},
+		"emulated":  {func(r *bundle.Result) { r.Server.Settings["device"] = "Emulated driver" }, "emulated"},
+		"estimated": {func(r *bundle.Result) { r.Rungs[3].Tokens.Source = "events" }, "estimated"},
+		"imported":  {func(r *bundle.Result) { r.Imported = &bundle.Imported{Tool: "x"} }, "imported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := bundletest.Result()
+			tt.change(r)
+			if got := strings.Join(r.Labels(), " "); got != tt.want {
+				t.Errorf("labels %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

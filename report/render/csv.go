@@ -11,7 +11,7 @@ import (
 )
 
 // CSV writes one row a rung after RFC 4180, the unit in every header. An empty
-// cell is unknown. The columns that the knee command reads bear its names.
+// cell is unknown. Columns bear the names of the contract where it has them.
 func CSV(w io.Writer, r *bundle.Result) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true

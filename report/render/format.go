@@ -3,9 +3,11 @@ package render
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
@@ -123,7 +125,7 @@ func loadOf(g *record.Rung) string {
 	switch g.Mode {
 	case record.Open:
 		if rate, ok := g.RatePerS.Float(); ok {
-			return trimZeros(strconv.FormatFloat(rate, 'f', 2, 64)) + "/s"
+			return brief(record.Known(rate)) + "/s"
 		}
 		return "trace"
 	case record.Offline:
@@ -131,13 +133,6 @@ func loadOf(g *record.Rung) string {
 	default:
 		return strconv.Itoa(g.Concurrency)
 	}
-}
-
-func trimZeros(s string) string {
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
 }
 
 // open says that a result's headlines are response times.
@@ -228,23 +223,35 @@ func cut(s string, n int) string {
 }
 
 // writeWrapped writes a label and its text, wrapped at width with a hanging
-// indent.
+// indent. A word that is longer than a line is broken.
 func writeWrapped(b *strings.Builder, label, text string, width int) {
+	indent := utf8.RuneCountInString(escapeSequences.ReplaceAllString(label, ""))
+	room := max(width-indent, 20)
 	b.WriteString(label)
-	column := len(label)
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", len(label)))
-			column = len(label)
-		default:
+	column := 0
+	newline := func() {
+		b.WriteString("\n" + strings.Repeat(" ", indent))
+		column = 0
+	}
+	for _, field := range strings.Fields(text) {
+		word := []rune(field)
+		if column > 0 && column+1+len(word) > room {
+			newline()
+		}
+		if column > 0 {
 			b.WriteByte(' ')
 			column++
 		}
-		b.WriteString(word)
-		column += n
+		for len(word) > room {
+			b.WriteString(string(word[:room]))
+			word = word[room:]
+			newline()
+		}
+		b.WriteString(string(word))
+		column += len(word)
 	}
 	b.WriteByte('\n')
 }
+
+// escapeSequences are the colours that paint writes.
+var escapeSequences = regexp.MustCompile("\x1b\\[[0-9;]*m")

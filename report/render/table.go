@@ -51,7 +51,7 @@ func Table(w io.Writer, r *bundle.Result, o Options) error {
 // identityBlock writes the facts without which the numbers say nothing.
 func identityBlock(b *strings.Builder, r *bundle.Result, o Options) {
 	for _, f := range identity(r) {
-		writeWrapped(b, fmt.Sprintf("%-10s", f.Name), plain(f.Value), o.Width)
+		writeWrapped(b, fmt.Sprintf("%-12s", f.Name), plain(f.Value), o.Width)
 	}
 }
 

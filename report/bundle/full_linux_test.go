@@ -1,0 +1,48 @@
+package bundle_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/bundle/bundletest"
+)
+
+// TestFullDisk writes a bundle onto a file system of 256 KiB.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("a small file system can't be mounted here: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	dir := filepath.Join(disk, "b")
+	w, err := bundle.Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := rand.NewChaCha8([32]byte{1})
+	block := make([]byte, 64<<10)
+	for range 8 { // what can't be compressed, twice the size of the disk
+		noise.Read(block)
+		w.Requests().Write(block)
+	}
+	err = w.Finish(bundletest.Result())
+	var partial *bundle.PartialError
+	if !errors.As(err, &partial) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("Finish: %v, want a PartialError for a full disk", err)
+	}
+	if !strings.Contains(err.Error(), partial.Dir) || !strings.Contains(err.Error(), "free space") {
+		t.Errorf("%q does not say where the data is and what to do", err)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("an incomplete bundle is under its final name")
+	}
+	if _, err := os.Stat(filepath.Join(partial.Dir, bundle.RequestsFile)); err != nil {
+		t.Errorf("what was measured is gone: %v", err)
+	}
+}
