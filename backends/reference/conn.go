@@ -113,7 +113,9 @@ func (c *conn) request(accepted int64) bool {
 }
 
 func readBody(r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n >= 0 && n <= maxBody {
+	if n := r.ContentLength; n > maxBody {
+		return nil, &http.MaxBytesError{Limit: maxBody}
+	} else if n >= 0 {
 		body := make([]byte, n)
 		_, err := io.ReadFull(r.Body, body)
 		return body, err

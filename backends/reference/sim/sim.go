@@ -5,6 +5,7 @@ package sim
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/headway-bench/headway/backends/reference"
 	"github.com/headway-bench/headway/backends/tokenizer"
@@ -57,9 +58,9 @@ const (
 // pretend makes up the token of a slice, the same for the same seed and
 // position.
 func pretend(sl *reference.Slice, vocab int) {
-	n := uint64(max(1, min(words, vocab-firstWord)))
-	x := (sl.Sampling.Seed + uint64(sl.Output) + 1) * 0x9e3779b97f4a7c15
-	sl.Next = firstWord + int32((x>>32)%n)
+	n := max(1, min(words, vocab-firstWord))
+	draw := rand.NewPCG(sl.Sampling.Seed, uint64(sl.Output))
+	sl.Next = firstWord + int32(draw.Uint64()%uint64(n))
 	sl.Logprob = -1
 	sl.Top = sl.Top[:0]
 	for i := range max(0, sl.Sampling.Logprobs) {
