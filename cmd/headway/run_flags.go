@@ -22,6 +22,8 @@ type runFlags struct {
 	set       *[]string
 	headers   []string
 	against   string
+	// maxRegression is how much worse the second target may be.
+	maxRegression percent
 	out       string
 	format    *choice
 	gate      bool
@@ -73,6 +75,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.headers, "header", nil, "further header, as 'name: value'; it is kept nowhere")
 	f.set = addSet(cmd)
 	fl.StringVar(&f.against, "against", "", "a second server, interleaved with the first rung by rung")
+	fl.Var(&f.maxRegression, "max-regression", "with --against: how much worse the second server may be")
 	fl.BoolVar(&f.gate, "gate", false, "judge the limits as `headway gate` does, and take its exit code")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.StringVar(&f.out, "out", "", "directory of the bundle (default: headway-runs/PROFILE-TIME)")

@@ -28,10 +28,19 @@ func (f *runFlags) conclude(cmd *cobra.Command, results []*bundle.Result, runErr
 	if err := usable(results); err != nil {
 		return err
 	}
-	if f.gate {
-		return f.judge(cmd, results)
+	if !f.gate && f.against == "" {
+		return nil
 	}
-	return nil
+	verdict, err := f.judge(results)
+	if err != nil {
+		return err
+	}
+	err = conclude(cmd.ErrOrStderr(), verdict, "text")
+	if !f.gate {
+		// The verdict is shown; only a gate takes its exit code.
+		return nil
+	}
+	return err
 }
 
 // usable says whether a run measured anything that can be trusted.
@@ -52,17 +61,27 @@ func usable(results []*bundle.Result) error {
 	return nil
 }
 
-// judge holds the limits of the profile against each result.
-func (f *runFlags) judge(cmd *cobra.Command, results []*bundle.Result) error {
+// judge holds the limits of the profile against each result, and the second
+// target against the first.
+func (f *runFlags) judge(results []*bundle.Result) (gate.Verdict, error) {
 	var verdicts []gate.Verdict
+	if f.against != "" {
+		for i := 0; i+1 < len(results); i += 2 {
+			a, b := results[i], results[i+1]
+			verdicts = append(verdicts, gate.JudgePair(gate.Run{Name: "target", Rungs: a.Rungs},
+				gate.Run{Name: "against", Rungs: b.Rungs}, gate.Options{MaxRegression: f.maxRegression.ratio}))
+		}
+	}
 	for _, r := range results {
 		slos, err := r.Profile.SLO.List()
 		if err != nil {
-			return err
+			return gate.Verdict{}, err
 		}
-		verdicts = append(verdicts, gate.JudgeSLO([]gate.Run{{Name: r.Profile.Name, Rungs: r.Rungs}}, slos, gateAt(r)))
+		if len(slos) > 0 {
+			verdicts = append(verdicts, gate.JudgeSLO([]gate.Run{{Name: r.Profile.Name, Rungs: r.Rungs}}, slos, gateAt(r)))
+		}
 	}
-	return conclude(cmd.ErrOrStderr(), gate.Join(verdicts...), "text")
+	return gate.Join(verdicts...), nil
 }
 
 // gateAt is the load that a run is judged at: the only one, or the operating
