@@ -46,8 +46,12 @@ const maxFailed = 2
 
 // Run runs the ladder to its end. It returns nil when the plan was run as far
 // as the target and the budget let it, ErrInterrupted after Stop or when ctx
-// ends, or what else ended it. Rungs that were done stay done.
+// ends, or what else ended it: before the first rung, when this machine cannot
+// hold as many connections as the plan needs. Rungs that were done stay done.
 func (l *Ladder) Run(ctx context.Context) error {
+	if err := CheckCapacity(l.Plan.Connections()); err != nil {
+		return err
+	}
 	l.done = make([][]record.Rung, len(l.Generators))
 	l.purse = &purse{budget: l.Budget, price: l.Plan.price}
 	for _, g := range l.Generators {

@@ -114,14 +114,17 @@ func hash(rungs []Rung) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	for _, r := range rungs {
+		think := r.Closed.ThinkTime
 		// Encoding plain numbers and strings into a hash cannot fail.
-		_ = enc.Encode([]any{r.Mode, r.Users, r.MaxInFlight, r.Limit, r.Repeat, r.Seed, r.Stage.Warmup, r.Stage.Measure,
-			r.Closed.ThinkTime, r.Closed.Ramp})
+		_ = enc.Encode([]any{r.Mode, r.Users, r.MaxInFlight, r.Limit, r.Repeat, r.Seed,
+			r.Stage.Warmup.Auto, int64(r.Stage.Warmup.Fixed), int64(r.Stage.Measure),
+			think.Kind, int64(think.Mean), int64(think.StdDev), int64(r.Closed.Ramp)})
 		if s, err := r.Schedule(); err == nil && s != nil {
 			_ = enc.Encode(arrival.Hash(s, hashed))
 		}
 		for k := range int64(hashed / 10) {
-			_ = enc.Encode(r.Lengths(k))
+			l := r.Lengths(k)
+			_ = enc.Encode([]int{l.Input, l.Output})
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
