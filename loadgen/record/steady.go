@@ -82,6 +82,7 @@ type Steady struct {
 	bins         []bin
 	longest      int64 // the longest good request so far: bins younger than it lack tokens
 	judged       int   // bins at the last judgement
+	any, good    bool  // a request has ended, has ended well
 }
 
 type bin struct{ tokens, ttftSum, ttftNo float64 }
@@ -94,9 +95,11 @@ func NewSteady(start int64, width time.Duration) *Steady {
 
 // Add notes a request that ended.
 func (s *Steady) Add(t *Timeline) {
+	s.any = true
 	if !t.Good() {
 		return
 	}
+	s.good = true
 	s.longest = max(s.longest, t.end-t.sent)
 	t.Arrivals(func(at int64, tokens int) {
 		if b := s.bin(at); b != nil {
@@ -127,11 +130,18 @@ func (s *Steady) bin(at int64) *bin {
 // older than the longest request so far are judged: younger ones still lack
 // the tokens of requests in flight.
 func (s *Steady) Found(now int64) (since int64, ok bool) {
-	n := min(int((now-s.longest-s.start)/s.width), len(s.bins))
-	if n < SteadyBins || n < s.judged+mserBatch {
+	n := int((now - s.longest - s.start) / s.width)
+	need := SteadyBins
+	if !s.good { // the first good request may still be under way
+		need *= 2
+	}
+	if !s.any || n < need || n < s.judged+mserBatch {
 		return 0, false
 	}
 	s.judged = n
+	if n > len(s.bins) { // nothing arrived lately
+		s.bins = append(s.bins, make([]bin, n-len(s.bins))...)
+	}
 	tokens, ttft := make([]float64, n), make([]float64, n)
 	for i, b := range s.bins[:n] {
 		tokens[i] = b.tokens

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/headway-bench/headway/backends"
 )
 
 func TestMSER5(t *testing.T) {
@@ -99,7 +101,7 @@ func TestSteadyIgnoresFailures(t *testing.T) {
 	for i := range int64(200) {
 		q := request{intended: 10 * i, sent: 10 * i, first: 10*i + 1, gap: 1, tokens: 2}
 		if i%2 == 0 {
-			q.class, q.tokens, q.end = 5, 0, 10*i+1
+			q.class, q.tokens, q.end = backends.HTTP5xx, 0, 10*i+1
 		}
 		s.Add(q.timeline())
 	}
@@ -122,5 +124,21 @@ func TestConway(t *testing.T) {
 		if got := conway(c.x); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+func TestSteadyWhereAllFail(t *testing.T) {
+	s := NewSteady(base, 10*time.Millisecond)
+	if _, ok := s.Found(base + 5000*ms); ok {
+		t.Error("found before any request has ended")
+	}
+	for i := range int64(300) {
+		s.Add(request{intended: 10 * i, sent: 10 * i, end: 10*i + 1, class: backends.HTTP5xx}.timeline())
+	}
+	if _, ok := s.Found(base + 1990*ms); ok {
+		t.Error("found while the first good request may be under way")
+	}
+	if since, ok := s.Found(base + 2000*ms); !ok || since != base {
+		t.Errorf("since %d, %v; want the start: it fails steadily", since-base, ok)
 	}
 }

@@ -246,7 +246,7 @@ func (t *Timeline) Finish(o backends.Outcome) {
 		switch {
 		case len(t.events) == 0 && t.tokens.output <= 0:
 			t.class = backends.NoOutput
-		case t.Asked > 0 && t.tokens.output > t.Asked+max(8, t.Asked/10):
+		case t.tooLong():
 			t.class = backends.TooLong
 		}
 	}

@@ -220,18 +220,44 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-func TestTimelineTooLong(t *testing.T) {
-	// A44 ollama: max_completion_tokens is ignored, 3000 tokens for 16.
-	got := new(Timeline)
-	got.Reset("r", base, 16)
-	play(got, ended(backends.OK, 3000), came{at: 10, kind: text})
-	if got.Class() != backends.TooLong {
-		t.Errorf("class %v, want too_long", got.Class())
+func TestTimelineLength(t *testing.T) {
+	var long []came
+	for i := range int64(300) {
+		long = append(long, came{at: i, kind: text})
 	}
-	got.Reset("r", base, 8)
-	play(got, ended(backends.OK, 9), came{at: 10, kind: text})
-	if got.Class() != backends.OK {
-		t.Errorf("A46 one token over: class %v, want ok", got.Class())
+	hidden := ended(backends.OK, 160)
+	hidden.Usage.Reasoning = 150
+	for _, c := range []struct {
+		name    string
+		asked   int
+		outcome backends.Outcome
+		events  []came
+		class   backends.Class
+		tokens  int
+		differ  bool // the two counts disagree
+	}{
+		{"A44 ollama ignores the limit", 16, ended(backends.OK, 300), long, backends.TooLong, 300, false},
+		{"A44 no usage either", 16, ended(backends.OK, -1), long, backends.TooLong, 300, false},
+		{"A44 many token ids in an event", 16, ended(backends.OK, 3000), []came{{at: 9, kind: text, ids: 3000}}, backends.TooLong, 3000, false},
+		{"A46 llama.cpp one over is tolerated", 8, ended(backends.OK, 9), long[:9], backends.OK, 9, false},
+		{"a usage of twice what was asked for and sent is not believed", 20, ended(backends.OK, 47), long[:20], backends.OK, 20, true},
+		{"nor is such a running usage", 20, ended(backends.OK, 47), []came{{at: 1, kind: text, running: 9}, {at: 2, kind: text, running: 47}}, backends.OK, 2, true},
+		{"hidden reasoning is no part of the claim", 16, hidden, long[:10], backends.OK, 160, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := new(Timeline)
+			got.Reset("r", base, c.asked)
+			play(got, c.outcome, c.events...)
+			if n, _ := got.OutputTokens(); got.Class() != c.class || n != c.tokens {
+				t.Errorf("%v with %d tokens, want %v with %d", got.Class(), n, c.class, c.tokens)
+			}
+			if k := got.tokens; (k.seen >= 0 && k.told >= 0 && k.seen != k.told) != c.differ {
+				t.Errorf("seen %d, told %d; want them to differ: %v", k.seen, k.told, c.differ)
+			}
+			if believed := !slices.Contains(got.Warnings(), "usage_not_believed"); believed == c.differ {
+				t.Errorf("warnings %v", got.Warnings())
+			}
+		})
 	}
 }
 

@@ -51,12 +51,16 @@ type tokenCount struct {
 func (t *Timeline) count(u backends.Usage) tokenCount {
 	final := t.believe(u.Completion)
 	running := t.running
-	if t.falling {
+	c := tokenCount{output: -1, first: 1, seen: -1, told: final}
+	overclaimed := t.overclaims(max(final, running), u)
+	if overclaimed {
+		c.told, final = max(final, running), -1
+	}
+	if t.falling || overclaimed {
 		t.warn("usage_not_believed")
 		running = 0
 	}
 	joined := t.joinedTokens()
-	c := tokenCount{output: -1, first: 1, seen: -1, told: final}
 	switch {
 	case running > 0:
 		c.output, c.source = max(running, final), RunningUsage
@@ -76,7 +80,7 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 		c.seen = running
 	case joined > 0:
 		c.seen = joined
-	case t.raw > final+1: // each event has a token at least
+	case overclaimed || t.raw > final+1: // each event has a token at least
 		c.seen = t.raw
 	}
 	c.perEvent = running > 0 && t.spreadRunning() || t.ids > 0 && t.spreadIDs() ||
@@ -85,6 +89,29 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 		c.first = int(t.events[0].k)
 	}
 	return c
+}
+
+// longest is the most output tokens that pass for the length asked for.
+func (t *Timeline) longest() int { return t.Asked + max(8, t.Asked/10) }
+
+// sentTokens is how many tokens the server sent at least.
+func (t *Timeline) sentTokens() int { return max(t.raw, t.ids) }
+
+// overclaims says that the server claims far more tokens than it was asked for
+// while what it sent is not too long. Reasoning that is counted and not shown
+// is no part of the claim.
+func (t *Timeline) overclaims(n int, u backends.Usage) bool {
+	sent := t.sentTokens()
+	return t.Asked > 0 && sent > 0 && sent <= t.longest() && n-max(u.Reasoning, 0) > t.longest()
+}
+
+// tooLong says that far more was generated than was asked for.
+func (t *Timeline) tooLong() bool {
+	n := t.tokens.output
+	if t.sentTokens() <= t.longest() {
+		n -= max(t.Outcome.Usage.Reasoning, 0)
+	}
+	return t.Asked > 0 && n > t.longest()
 }
 
 // believe returns the server's count, or -1 when it has none to be believed.
