@@ -112,13 +112,17 @@ func (e *Executor) addDelta(t, lo, hi int) {
 }
 
 // partElements is about how many weights one part of a product has: enough to
-// make the claim cheap, few enough to share evenly.
-const partElements = 16 << 10
+// make the claim cheap, few enough to share evenly. Its rows are a multiple of
+// partRows, so that no two workers write to one cache line.
+const (
+	partElements = 16 << 10
+	partRows     = 16
+)
 
 // product multiplies m with the first n rows of x into y, whose rows are
 // m.rows long, and calls then, if any, for each token on the rows just made.
 func (e *Executor) product(m *matrix, x []float32, n int, y []float32, then func(t, lo, hi int)) {
-	rows := max(4, partElements/m.stride/4*4)
+	rows := max(partRows, partElements/m.stride/partRows*partRows)
 	for m.rows/rows >= maxParts {
 		rows *= 2
 	}
