@@ -41,7 +41,7 @@ func Message(body []byte) string {
 	if text == "" {
 		return "(empty body)"
 	}
-	text = string(stream.Head([]byte(text), maxMessage))
+	text = string(stream.Head(bytes.TrimSpace(blanks.ReplaceAll([]byte(text), []byte(" "))), maxMessage))
 	if m := forbidden.FindSubmatch(body); m != nil {
 		text += fmt.Sprintf(" (the server refuses the field %s: name its dialect)", m[1])
 	}
