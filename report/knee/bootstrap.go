@@ -85,28 +85,73 @@ func standard(xs []float64) []float64 {
 	return out
 }
 
-// draw returns one error: half of the observed kind, half normal, as a few
-// residuals alone take too few values.
-func (n noise) draw(rng *rand.Rand) float64 {
-	e := rng.NormFloat64()
-	if len(n.pool) > 0 {
-		e = (e + n.pool[rng.IntN(len(n.pool))]) / math.Sqrt2
+// draw returns one error of variance 1: half of the observed kind, half normal,
+// as a few residuals alone take too few values. index picks the observed one.
+func (n noise) draw(index int, normal float64) float64 {
+	if len(n.pool) == 0 {
+		return normal
 	}
-	return e * n.sd
+	return (normal + n.pool[index%len(n.pool)]) / math.Sqrt2
 }
 
-// resample draws the kink of a signal as it would come out on ladders like
-// this one: every load gets a new error around the curve, scaled by what the
-// few observed ones leave open of their size.
-func resample(samples []sample, c curve, fit signal, n noise, resamples int, rng *rand.Rand) []float64 {
-	kinks := make([]float64, resamples)
-	again := make([]sample, len(samples))
-	for i := range kinks {
-		scale := stat.ScaleDraw(n.dof, rng)
-		for j, s := range samples {
-			again[j] = newSample(s.n, c.log(s.n)+scale*n.draw(rng)/math.Sqrt(s.w), s.w)
+// source is a signal to be resampled.
+type source struct {
+	samples []sample
+	curve   curve
+	family  signal
+	noise   noise
+	// tie is the correlation of its errors with those of the first source,
+	// which has part in it: running is throughput times ITL.
+	tie float64
+}
+
+// tieOf is the correlation of the residuals of two signals over the loads that
+// both have.
+func tieOf(a, b source) float64 {
+	var x, y []float64
+	for _, s := range a.samples {
+		for _, t := range b.samples {
+			if s.n == t.n {
+				x, y = append(x, s.y-a.curve.log(s.n)), append(y, t.y-b.curve.log(t.n))
+			}
 		}
-		kinks[i] = bestKink(again, fit).kink
+	}
+	var xx, yy, xy float64
+	for i := range x {
+		xx, yy, xy = xx+x[i]*x[i], yy+y[i]*y[i], xy+x[i]*y[i]
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// resample draws the kinks of signals as they would come out on ladders like
+// this one: every load gets a new error around the curve, scaled by what the
+// few observed ones leave open of their size. Errors of one load are tied as
+// the observed ones are.
+func resample(sources []source, resamples int, rng *rand.Rand) [][]float64 {
+	kinks := make([][]float64, len(sources))
+	first := make([]float64, len(sources[0].samples)) // errors of the first source
+	for range resamples {
+		for i, src := range sources {
+			scale := stat.ScaleDraw(src.noise.dof, rng) * src.noise.sd
+			again := make([]sample, len(src.samples))
+			for j, s := range src.samples {
+				e := src.noise.draw(rng.IntN(1<<30), rng.NormFloat64())
+				if i == 0 {
+					first[j] = e
+				} else if at := indexOf(sources[0].samples, s.n); at >= 0 {
+					e = src.tie*first[at] + math.Sqrt(1-src.tie*src.tie)*e
+				}
+				again[j] = newSample(s.n, src.curve.log(s.n)+scale*e/math.Sqrt(s.w), s.w)
+			}
+			kinks[i] = append(kinks[i], bestKink(again, src.family).kink)
+		}
 	}
 	return kinks
+}
+
+func indexOf(samples []sample, n float64) int {
+	return slices.IndexFunc(samples, func(s sample) bool { return s.n == n })
 }

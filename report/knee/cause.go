@@ -3,6 +3,7 @@ package knee
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/headway-bench/headway/loadgen/record"
 )
@@ -12,6 +13,9 @@ import (
 // client says nothing about the server.
 func findCause(l *ladder, f ladderFit) (Cause, []record.Reason) {
 	saturated := saturatedRungs(l, f.law.kink)
+	if reason, ok := clientFault(l.invalid, f.law.kink); ok {
+		return CauseClient, append([]record.Reason{reason}, growth(f)...)
+	}
 	evidence := []record.Reason{}
 	for _, rule := range []func([]*record.Rung) (Cause, record.Reason, bool){rateLimited, clientBound, networkBound, kvBound} {
 		if cause, reason, ok := rule(saturated); ok {
@@ -97,6 +101,25 @@ func clientBound(rungs []*record.Rung) (Cause, record.Reason, bool) {
 		Code: "client_cpu", Message: fmt.Sprintf("the client used %.3g %% of its processors at the cap", 100*most),
 		Value: record.Known(most), Limit: record.Known(limit),
 	}, most > limit
+}
+
+// clientFaults are the reasons of an invalid rung that lie with this machine.
+var clientFaults = []string{"send_lag", "receive_lag", "sent_ratio", "client_cpu", "client_limit", "merged_reads"}
+
+// clientFault: a rung near the knee or beyond it is invalid because this
+// machine could not keep up, so the cap may be its own.
+func clientFault(invalid []Point, kink float64) (record.Reason, bool) {
+	for _, p := range invalid {
+		if p.Rung == nil || p.InFlight.Or(0) < kink/2 {
+			continue
+		}
+		for _, r := range p.Rung.Reasons {
+			if slices.Contains(clientFaults, r.Code) {
+				return r, true
+			}
+		}
+	}
+	return record.Reason{}, false
 }
 
 // kvBound: the KV cache was full or requests were preempted.

@@ -40,10 +40,11 @@ type ladderFit struct {
 
 // fitLadder fits every curve that the verdict needs.
 func fitLadder(l *ladder) ladderFit {
-	f := ladderFit{family: lawAt, params: 3, peak: -1, bad: -1}
+	growth, params := lawAt, 3
 	if len(l.loads) < minLawLoads {
-		f.family, f.params = hingeAt, 2
+		growth, params = hingeAt, 2
 	}
+	f := ladderFit{family: growth, params: params, peak: -1, bad: -1}
 	for _, d := range l.loads {
 		f.samples = append(f.samples, newSample(d.n, math.Log(d.x), d.weight()))
 		if !math.IsNaN(d.run) {
@@ -51,9 +52,9 @@ func fitLadder(l *ladder) ladderFit {
 		}
 	}
 	f.server = serverSamples(l.loads)
-	if p, falling := fallsFrom(f.samples); falling {
+	if p, falls := fallsFrom(f.samples); falls {
 		f.peak = p
-		f.samples = clip(f.samples, p)
+		f.family, f.params = falling(f.family), f.params+1
 	}
 	if i, bad := oddOneOut(f.samples, f.family, f.params); bad {
 		f.bad = i
@@ -62,7 +63,7 @@ func fitLadder(l *ladder) ladderFit {
 		f.run = slices.DeleteFunc(slices.Clone(f.run), func(s sample) bool { return s.n == n })
 	}
 	f.law = bestKink(f.samples, f.family)
-	f.uncapped = f.family(f.samples, math.Inf(1))
+	f.uncapped = growth(f.samples, math.Inf(1))
 	f.flat = flat(f.samples)
 	f.rel = spread(f.law.rss, len(f.samples), f.params)
 	f.run, f.running = runningKink(f.run)
@@ -138,15 +139,6 @@ func slopeOf(samples []sample) (slope, se float64) {
 	return slope, math.Sqrt(rss / math.Max(float64(len(samples)-2), 1) / sxx)
 }
 
-// clip holds the loads beyond the peak at the peak's throughput.
-func clip(samples []sample, peak int) []sample {
-	out := slices.Clone(samples)
-	for i := peak + 1; i < len(out); i++ {
-		out[i] = newSample(out[i].n, out[peak].y, out[i].w)
-	}
-	return out
-}
-
 // oddOneOut finds the one load that does not belong to the curve of the
 // others: the one whose externally studentised residual is beyond Student's
 // 99.5 % point, and by more than 10 % of its throughput. The first load and
@@ -219,7 +211,7 @@ func (f ladderFit) status(k *Knee) Status {
 		}
 		return NotLinear
 	}
-	evidence := criterion(f.uncapped.rss, n, f.params-1) - capped
+	evidence := criterion(f.uncapped.rss, n, 2) - capped
 	if f.run != nil && math.Abs(evidence) < decisive {
 		m := len(f.run)
 		grows := hingeAt(f.run, math.Inf(1))

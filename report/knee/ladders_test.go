@@ -144,7 +144,7 @@ func TestGeneratedLadders(t *testing.T) {
 	var all, clean, byKind = score{}, score{}, map[string]*score{}
 	ladders := makeLadders(1, 0)
 	for _, m := range ladders {
-		k := Fit(m.points, Options{})
+		k := Fit(m.points, Options{Resamples: 200})
 		all.add(m, k)
 		key := fmt.Sprintf("%s itl=%v", m.kind, m.itl)
 		if byKind[key] == nil {
@@ -153,7 +153,7 @@ func TestGeneratedLadders(t *testing.T) {
 		byKind[key].add(m, k)
 	}
 	for _, m := range makeLadders(1001, 0.05) {
-		clean.add(m, Fit(m.points, Options{}))
+		clean.add(m, Fit(m.points, Options{Resamples: 200}))
 	}
 	for key, s := range byKind {
 		t.Logf("%-24s n %2d median error %5.1f %% hinge %5.1f %% kneedle %5.1f %% coverage %3d/%3d wrong %d", key, len(s.errors)+s.wrong,

@@ -1,6 +1,9 @@
 package knee
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // sample is one load as a fit sees it.
 type sample struct {
@@ -20,13 +23,18 @@ func newSample(n, y, w float64) sample {
 type curve struct {
 	a, b float64 // seconds a unit, and more of them for each request in flight
 	kink float64 // requests in flight; +Inf without a cap
+	fall float64 // exponent by which X falls beyond the kink; 0 is flat
 	rss  float64 // weighted sum of squared residuals of log X
 }
 
 // log returns log X(n).
 func (c curve) log(n float64) float64 {
 	m := min(n, c.kink)
-	return math.Log(m) - math.Log(c.a+c.b*m)
+	x := math.Log(m) - math.Log(c.a+c.b*m)
+	if c.fall > 0 {
+		x -= c.fall * math.Log(n/m)
+	}
+	return x
 }
 
 // cap returns C.
@@ -56,6 +64,44 @@ func hingeAt(samples []sample, kink float64) curve {
 	c.a, _ = proportional(samples, kink)
 	c.rss = residualSquares(samples, c)
 	return c
+}
+
+// falling adds to a family the decline of a retrograde ladder: beyond the kink
+// X falls as a power of N. The exponent and the rest are fitted in turns.
+func falling(family signal) signal {
+	return func(samples []sample, kink float64) curve {
+		const turns = 20
+		level := slices.Clone(samples)
+		var c curve
+		fall := 0.0
+		for range turns {
+			before := fall
+			c = family(level, kink)
+			var uu, ur float64
+			for _, s := range samples {
+				u := max(s.logN-math.Log(kink), 0)
+				uu += s.w * u * u
+				ur += s.w * u * (c.log(s.n) - s.y)
+			}
+			if uu > 0 {
+				fall = max(ur/uu, 0)
+			}
+			if math.Abs(fall-before) < 1e-4 {
+				break
+			}
+			for i, s := range samples {
+				level[i] = newSample(s.n, s.y+fall*max(s.logN-math.Log(kink), 0), s.w)
+			}
+		}
+		c = family(level, kink)
+		c.fall = fall
+		c.rss = 0
+		for _, s := range samples {
+			r := s.y - c.log(s.n)
+			c.rss += s.w * r * r
+		}
+		return c
+	}
 }
 
 // lawLine solves for both coefficients; ok is false where one of them would

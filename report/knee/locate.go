@@ -19,20 +19,24 @@ type estimate struct {
 
 // locate sets the load of a knee that was found, with its interval.
 func (k *Knee) locate(l *ladder, f ladderFit, o Options) {
-	rng := stat.Rand(o.Seed, 0x6b6e6565)
-	law := estimate{f.law.kink, resample(f.samples, f.law, f.family, noiseOf(f.samples, f.law, f.params, withinX(l.loads)), o.resamples(), rng)}
-	signals := []estimate{law}
-	k.LawInFlight = record.Known(law.at)
+	k.LawInFlight = record.Known(f.law.kink)
 	k.HingeInFlight = record.Known(f.law.cap() * f.samples[0].n / math.Exp(f.samples[0].y))
+	law := source{samples: f.samples, curve: f.law, family: f.family, noise: noiseOf(f.samples, f.law, f.params, withinX(l.loads))}
+	sources := []source{law}
 	if f.run != nil {
 		k.Running.InFlight, k.Running.Plateau = record.Known(f.running.kink), record.Known(f.running.cap())
-		draws := resample(f.run, f.running, hingeAt, noiseOf(f.run, f.running, 2, withinRun(l.loads)), o.resamples(), rng)
-		signals = k.agree(signals, estimate{f.running.kink, draws}, "the running requests")
+		running := source{samples: f.run, curve: f.running, family: hingeAt, noise: noiseOf(f.run, f.running, 2, withinRun(l.loads))}
+		running.tie = tieOf(law, running)
+		sources = k.agree(sources, running, "the running requests")
 	}
 	if f.server != nil {
 		k.Running.Server = record.Known(f.serverRunning.kink)
-		draws := resample(f.server, f.serverRunning, hingeAt, noiseOf(f.server, f.serverRunning, 2, spreadWithin{}), o.resamples(), rng)
-		signals = k.agree(signals, estimate{f.serverRunning.kink, draws}, "the server's own running requests")
+		counted := source{samples: f.server, curve: f.serverRunning, family: hingeAt, noise: noiseOf(f.server, f.serverRunning, 2, spreadWithin{})}
+		sources = k.agree(sources, counted, "the server's own running requests")
+	}
+	signals := make([]estimate, len(sources))
+	for i, draws := range resample(sources, o.resamples(), stat.Rand(o.Seed, 0x6b6e6565)) {
+		signals[i] = estimate{sources[i].curve.kink, draws}
 	}
 	at := weigh(signals)
 	k.InFlight, k.InFlightCI95 = record.Known(at.at), interval(at.draws)
@@ -41,32 +45,41 @@ func (k *Knee) locate(l *ladder, f ladderFit, o Options) {
 
 // agree adds a signal to those that are weighed where it is within 25 % of the
 // law, and warns where it is not.
-func (k *Knee) agree(signals []estimate, s estimate, what string) []estimate {
-	law := signals[0].at
-	if ratio := s.at / law; ratio < agreement && ratio > 1/agreement {
-		return append(signals, s)
+func (k *Knee) agree(sources []source, s source, what string) []source {
+	law, at := sources[0].curve.kink, s.curve.kink
+	if ratio := at / law; ratio < agreement && ratio > 1/agreement {
+		return append(sources, s)
 	}
-	k.warn("signals_differ", "throughput bends at %.4g in flight, %s at %.4g: the law on throughput stands", law, what, s.at)
-	return signals
+	k.warn("signals_differ", "throughput bends at %.4g in flight, %s at %.4g: the law on throughput stands", law, what, at)
+	return sources
 }
 
 // weigh joins estimates of one load in the log, each by the inverse of its
-// variance over the resamples.
+// variance over the resamples. Where they lie further apart than their
+// variances allow, the draws are spread by as much (Birge's ratio).
 func weigh(signals []estimate) estimate {
 	var sum, total float64
 	joined := make([]float64, len(signals[0].draws))
-	for _, s := range signals {
+	weights := make([]float64, len(signals))
+	for i, s := range signals {
 		w := 1 / math.Max(stat.Variance(logs(s.draws)), 1e-8)
+		weights[i] = w
 		total += w
 		sum += w * math.Log(s.at)
 		for i, d := range s.draws {
 			joined[i] += w * math.Log(d)
 		}
 	}
-	for i := range joined {
-		joined[i] = math.Exp(joined[i] / total)
+	center, chi2 := sum/total, 0.0
+	for i, s := range signals {
+		d := math.Log(s.at) - center
+		chi2 += weights[i] * d * d
 	}
-	return estimate{math.Exp(sum / total), joined}
+	ratio := math.Max(1, math.Sqrt(chi2/math.Max(float64(len(signals)-1), 1)))
+	for i := range joined {
+		joined[i] = math.Exp(center + ratio*(joined[i]/total-center))
+	}
+	return estimate{math.Exp(center), joined}
 }
 
 func logs(xs []float64) []float64 {

@@ -66,8 +66,8 @@ func (k *Knee) locateRate(samples []sample, c curve, o Options) {
 		return
 	}
 	k.RatePerS, k.RequestThroughputPerS = record.Known(c.kink), record.Known(c.kink)
-	n := noiseOf(samples, c, 1, spreadWithin{})
-	k.RateCI95 = interval(resample(samples, c, followAt, n, o.resamples(), stat.Rand(o.Seed, 0x72617465)))
+	src := source{samples: samples, curve: c, family: followAt, noise: noiseOf(samples, c, 1, spreadWithin{})}
+	k.RateCI95 = interval(resample([]source{src}, o.resamples(), stat.Rand(o.Seed, 0x72617465))[0])
 }
 
 // followAt is the curve achieved = min(offered, kink).
