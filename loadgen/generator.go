@@ -66,8 +66,10 @@ func (g *Generator) stop() chan struct{} {
 
 // Run offers one rung and returns its figures and histograms once every
 // request of it has ended: answered, failed, or cut by the drain's limit and
-// counted as censored. The error is ErrInterrupted after Stop or when ctx
-// ends, both with figures; any other error comes without.
+// counted as censored. An error that ended the rung early comes with the
+// figures so far: ErrInterrupted after Stop or when ctx ended, or what failed
+// on this machine, such as the log's disk. With one that kept the rung from
+// starting the figures are zero.
 func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histograms, error) {
 	run, err := g.start(ctx, r)
 	if err != nil {
@@ -87,9 +89,6 @@ func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histog
 	evidence.ReuseWanted = r.Workload.Conversation != nil
 	evidence.Scheduled = r.Scheduled(time.Duration(start-run.begin), time.Duration(end-run.begin))
 	rung, histograms := run.recorder.Result(evidence)
-	if err := run.err(); err != nil && !errors.Is(err, ErrInterrupted) {
-		return record.Rung{}, record.Histograms{}, err
-	}
 	return rung, histograms, run.err()
 }
 

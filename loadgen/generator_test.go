@@ -23,6 +23,7 @@ type fake struct {
 	slots     chan struct{}
 	fail      func(n int64) backends.Class // OK answers
 	hang      bool                         // answers never, but minds its context
+	onRequest func(*backends.Request)      // is shown each request
 
 	mu       sync.Mutex
 	requests []seen
@@ -44,6 +45,9 @@ func (f *fake) Stream(ctx context.Context, r *backends.Request, sink backends.Si
 	f.mu.Lock()
 	n := int64(len(f.requests))
 	f.requests = append(f.requests, seen{id: r.ID, start: start})
+	if f.onRequest != nil {
+		f.onRequest(r)
+	}
 	f.inFlight++
 	f.most = max(f.most, f.inFlight)
 	f.mu.Unlock()

@@ -107,16 +107,12 @@ func (l *Ladder) rung(ctx context.Context, r Rung) (end bool, err error) {
 			}
 		}
 		result, histograms, err := l.Generators[target].Run(ctx, r)
-		interrupted := errors.Is(err, ErrInterrupted)
-		if err != nil && !interrupted {
+		if err != nil && result.StartUnixNS == 0 {
 			return true, err
 		}
 		l.done[target] = append(l.done[target], result)
 		l.purse.time(result.Window.EndS)
-		if err := l.OnRung(target, result, histograms); err != nil {
-			return true, err
-		}
-		if interrupted {
+		if err := errors.Join(err, l.OnRung(target, result, histograms)); err != nil {
 			return true, err
 		}
 		if spent, empty := l.purse.state(); empty {
