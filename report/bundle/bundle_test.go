@@ -138,7 +138,7 @@ func TestVerifyFindsAFlippedByteInAnyFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		step := max(1, len(whole)/50)
+		step := max(1, len(whole)/25)
 		for i := 0; i < len(whole); i += step {
 			whole[i] ^= 1
 			os.WriteFile(path, whole, 0o644)

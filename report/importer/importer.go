@@ -226,7 +226,7 @@ func assemble(f format, runs []run, names []string) (*bundle.Result, error) {
 	ladder(runs)
 	res := &bundle.Result{
 		Schema: bundle.Schema, Status: bundle.Complete, StartedAt: first.started,
-		Headway: bundle.Build{}, Profile: profileOf(runs),
+		Headway: bundle.Build{}, Profile: profileOf(f.tool, runs),
 		Server: bundle.Server{Engine: first.engine, Version: first.engineVer, ModelID: first.model, Settings: first.settings, IdentitySource: "file of " + f.tool},
 		Imported: &bundle.Imported{Tool: f.tool, Version: first.version, Files: names,
 			Definitions: f.definitions, Metadata: first.metadata},
@@ -376,10 +376,10 @@ func littlesLaw(g *record.Rung) {
 }
 
 // profileOf describes the runs as a profile; what no file tells is unknown.
-func profileOf(runs []run) profiles.Profile {
+func profileOf(tool string, runs []run) profiles.Profile {
 	first := runs[0]
 	p := profiles.Profile{
-		APIVersion: profiles.APIVersion, Name: "imported",
+		APIVersion: profiles.APIVersion, Name: tool,
 		Model:     profiles.Model{Family: profiles.Unknown, Version: profiles.Unknown, Size: profiles.Unknown, ID: orUnknown(first.model)},
 		Precision: profiles.Precision{Weights: orUnknown(first.precision.Weights), KVCache: orUnknown(first.precision.KVCache)},
 		Hardware:  profiles.Hardware{Accelerator: orUnknown(first.hardware.Accelerator), Count: first.hardware.Count},

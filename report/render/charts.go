@@ -353,18 +353,14 @@ func e2eHeadline(g *record.Rung) *record.Dist {
 func lagChart(all []named) chart {
 	c := chart{ID: "client-lag", Title: "Client: lags, p99", X: axis{Label: inFlightLabel}, Y: axis{Label: "ms"},
 		Note: "Send lag is how late a request left, receive lag how late a read came back. Both belong far below the latencies measured."}
-	for i, n := range all {
-		send, receive := n.color, (n.color+1)%palette
-		if len(all) > 1 {
-			receive = n.color
-		}
+	for _, n := range all {
 		prefix := ""
 		if len(all) > 1 {
-			prefix = all[i].name + " "
+			prefix = n.name + " "
 		}
-		c.Series = append(c.Series,
-			rungSeries(n, prefix+"send lag", send, inFlightOf, func(g *record.Rung) record.Value { return g.SendLag.P99 }),
-			rungSeries(n, prefix+"receive lag", receive, inFlightOf, func(g *record.Rung) record.Value { return g.ReceiveLag.P99 }))
+		receive := rungSeries(n, prefix+"receive lag", n.color, inFlightOf, func(g *record.Rung) record.Value { return g.ReceiveLag.P99 })
+		receive.Dash = true
+		c.Series = append(c.Series, rungSeries(n, prefix+"send lag", n.color, inFlightOf, func(g *record.Rung) record.Value { return g.SendLag.P99 }), receive)
 	}
 	return c
 }

@@ -23,7 +23,7 @@ func identity(r *bundle.Result) []fact {
 		{"hardware", hardwareText(p.Hardware)},
 		{"precision", fmt.Sprintf("weights %s, KV cache %s", known(p.Precision.Weights), known(p.Precision.KVCache))},
 		{"lengths", lengthsText(r)},
-		{"sampling", samplingText(p.Workload.Sampling)},
+		{"sampling", samplingText(r)},
 		{"engine", engineText(r)},
 		{"settings", settingsText(r)},
 		{"run", runText(r)},
@@ -77,7 +77,7 @@ func hardwareText(h profiles.Hardware) string {
 // lengthsText shows what was asked for, and what was measured beside it.
 func lengthsText(r *bundle.Result) string {
 	w := r.Profile.Workload
-	s := fmt.Sprintf("input %s tokens, output %s tokens", lengthText(w.InputTokens), lengthText(w.OutputTokens))
+	s := fmt.Sprintf("input %s, output %s", lengthText(w.InputTokens), lengthText(w.OutputTokens))
 	if in, out, ok := measuredLengths(r); ok {
 		s += fmt.Sprintf(" (measured mean: %s in, %s out)", full(in), full(out))
 	}
@@ -102,13 +102,21 @@ func measuredLengths(r *bundle.Result) (in, out record.Value, ok bool) {
 }
 
 func lengthText(l profiles.Length) string {
-	if l.Kind == "" {
+	switch l.Kind {
+	case "":
 		return profiles.Unknown
+	case profiles.LengthDataset, profiles.LengthTrace:
+		return "from a " + l.Kind
+	default:
+		return l.String() + " tokens"
 	}
-	return l.String()
 }
 
-func samplingText(s profiles.Sampling) string {
+func samplingText(r *bundle.Result) string {
+	if r.Imported != nil {
+		return profiles.Unknown
+	}
+	s := r.Profile.Workload.Sampling
 	var parts []string
 	if s.Temperature != nil {
 		parts = append(parts, fmt.Sprintf("temperature %g", *s.Temperature))
@@ -136,7 +144,7 @@ func engineText(r *bundle.Result) string {
 	if version == "" {
 		version = r.Profile.Serving.Version
 	}
-	s := known(engine) + " " + known(version)
+	s := known(engine) + ", version " + known(version)
 	if r.Server.IdentitySource != "" {
 		s += " (told by " + r.Server.IdentitySource + ")"
 	}

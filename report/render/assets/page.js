@@ -179,7 +179,7 @@
   const keys = (box, chart) => {
     box.textContent = "";
     if (chart.series.length < 2) return;
-    for (const s of chart.series) {
+    for (const s of chart.series.filter((s) => s.x.length)) {
       const k = add(box, "span"), i = add(k, "i", undefined, s.dash ? "dash" : s.kind === "dots" ? "dot" : "");
       i.style.borderColor = color(s.color);
       if (s.kind === "dots") i.style.background = color(s.color);
