@@ -92,7 +92,7 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 }
 
 // longest is the most output tokens that pass for the length asked for.
-func (t *Timeline) longest() int { return t.Asked + max(8, t.Asked/10) }
+func (t *Timeline) longest() int { return t.Asked + max(16, t.Asked/10) }
 
 // sentTokens is how many tokens the server sent at least.
 func (t *Timeline) sentTokens() int { return max(t.raw, t.ids) }
