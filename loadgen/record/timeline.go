@@ -91,10 +91,10 @@ type Timeline struct {
 	anyRead   bool
 	lastAt    int64
 	lastToken bool // the read numbered lastRead already has a token event
-	reasoning bool
 	early     bool // an arrival was stamped before the request was sent
 
 	raw     int      // token-bearing events
+	bytes   int      // of their text
 	merged  int      // those that came out of a read with an earlier one
 	late    lateness // of the merged ones
 	ids     int
@@ -132,8 +132,8 @@ func (t *Timeline) Reset(id string, intended int64, asked int) {
 func (t *Timeline) Sent(at int64) {
 	t.sent, t.firstByte, t.firstAnswer = at, 0, 0
 	t.events, t.lags, t.text, t.ends = t.events[:0], t.lags[:0], t.text[:0], t.ends[:0]
-	t.cut, t.anyRead, t.lastToken, t.reasoning, t.falling = false, false, false, false, false
-	t.raw, t.merged, t.late, t.ids, t.running = 0, 0, lateness{}, 0, 0
+	t.cut, t.anyRead, t.lastToken, t.falling = false, false, false, false
+	t.raw, t.bytes, t.merged, t.late, t.ids, t.running = 0, 0, 0, lateness{}, 0, 0
 	t.lastAt = at
 }
 
@@ -160,9 +160,6 @@ func (t *Timeline) Event(e backends.Event) {
 		t.lags = append(t.lags, saturate(e.Returned-e.At))
 	}
 	t.noteRunning(e.Completion)
-	if e.Kind&backends.KindReasoning != 0 {
-		t.reasoning = true
-	}
 	if e.Kind&backends.KindOutput == 0 {
 		return
 	}
@@ -170,6 +167,7 @@ func (t *Timeline) Event(e backends.Event) {
 		t.firstAnswer = at
 	}
 	t.raw++
+	t.bytes += len(e.Text)
 	t.ids += e.TokenIDs
 	if t.Count != nil {
 		t.keep(e.Text)

@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -239,6 +240,7 @@ func TestTimelineLength(t *testing.T) {
 		{"A44 ollama ignores the limit", 16, ended(backends.OK, 300), long, backends.TooLong, 300, false},
 		{"A44 no usage either", 16, ended(backends.OK, -1), long, backends.TooLong, 300, false},
 		{"A44 many token ids in an event", 16, ended(backends.OK, 3000), []came{{at: 9, kind: text, ids: 3000}}, backends.TooLong, 3000, false},
+		{"A44 few events of long text", 16, ended(backends.OK, 3000), []came{{at: 9, kind: text, text: strings.Repeat("word ", 3000)}}, backends.TooLong, 3000, false},
 		{"A46 llama.cpp one over is tolerated", 8, ended(backends.OK, 9), long[:9], backends.OK, 9, false},
 		{"a usage of twice what was asked for and sent is not believed", 20, ended(backends.OK, 47), long[:20], backends.OK, 20, true},
 		{"nor is such a running usage", 20, ended(backends.OK, 47), []came{{at: 1, kind: text, running: 9}, {at: 2, kind: text, running: 47}}, backends.OK, 2, true},

@@ -60,7 +60,10 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 		t.warn("usage_not_believed")
 		running = 0
 	}
-	joined := t.joinedTokens()
+	joined := -1
+	if running == 0 && t.ids == 0 {
+		joined = t.joinedTokens()
+	}
 	switch {
 	case running > 0:
 		c.output, c.source = max(running, final), RunningUsage
@@ -94,21 +97,22 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 // longest is the most output tokens that pass for the length asked for.
 func (t *Timeline) longest() int { return t.Asked + max(16, t.Asked/10) }
 
-// sentTokens is how many tokens the server sent at least.
-func (t *Timeline) sentTokens() int { return max(t.raw, t.ids) }
+// sentLong says that what the server sent is itself longer than was asked for:
+// by its events, its token ids, or its text, of which few tokens have more than
+// eight bytes.
+func (t *Timeline) sentLong() bool { return max(t.raw, t.ids, t.bytes/8) > t.longest() }
 
 // overclaims says that the server claims far more tokens than it was asked for
 // while what it sent is not too long. Reasoning that is counted and not shown
 // is no part of the claim.
 func (t *Timeline) overclaims(n int, u backends.Usage) bool {
-	sent := t.sentTokens()
-	return t.Asked > 0 && sent > 0 && sent <= t.longest() && n-max(u.Reasoning, 0) > t.longest()
+	return t.Asked > 0 && t.raw > 0 && !t.sentLong() && n-max(u.Reasoning, 0) > t.longest()
 }
 
 // tooLong says that far more was generated than was asked for.
 func (t *Timeline) tooLong() bool {
 	n := t.tokens.output
-	if t.sentTokens() <= t.longest() {
+	if !t.sentLong() {
 		n -= max(t.Outcome.Usage.Reasoning, 0)
 	}
 	return t.Asked > 0 && n > t.longest()
