@@ -1,6 +1,29 @@
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"testing"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/headway-bench/headway/backends/reference"
+)
+
+// Every vector unit, and plain Go, gives the golden logits.
+func TestGoldenOnEveryUnit(t *testing.T) {
+	defer func(u *kernels) { unit = u }(unit)
+	for _, u := range append(units(), nil) {
+		unit = u
+		t.Run(vectorUnit(), func(t *testing.T) {
+			for _, name := range goldenModels {
+				m, g := openGolden(t, name)
+				e := executor(t, m, reference.KVConfig{Blocks: 40, BlockSize: 4}, 2)
+				s := newSequence(1, g.Cases[4], shuffled(40, 9), 7, m.Config.Vocab)
+				runAll(t, e, g.Stride, s)
+				s.check(t)
+			}
+		})
+	}
+}
 
 // products are the kernels that this processor can run.
 func products(yStride int, w []float32, half []uint16, x []float32, stride, cols, rows, n int) map[string]func(y []float32) {
