@@ -18,6 +18,9 @@ import (
 // maxDepth bounds how deep skipped values may nest.
 const maxDepth = 256
 
+// shortString is the length up to which strings are searched byte by byte.
+const shortString = 16
+
 // ErrSyntax says that the bytes are not JSON.
 var ErrSyntax = errors.New("not valid JSON")
 
@@ -53,6 +56,13 @@ func (s *Scanner) Pos() int { return s.pos }
 // Peek returns the first byte of the next value: one of { [ " t f n, a digit
 // or -, or 0 at the end or after an error.
 func (s *Scanner) Peek() byte {
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
+		return s.data[s.pos] // the common case, inlined
+	}
+	return s.peekPastSpace()
+}
+
+func (s *Scanner) peekPastSpace() byte {
 	s.space()
 	if s.err != nil || s.pos >= len(s.data) {
 		return 0
@@ -122,6 +132,18 @@ func (s *Scanner) String() []byte {
 		return nil
 	}
 	begin := s.pos + 1
+	// Most strings are short: a call to search them costs more than a look at
+	// each byte.
+	near := s.data[begin:min(begin+shortString, len(s.data))]
+	for i, c := range near {
+		if c == '"' {
+			s.pos = begin + i + 1
+			return near[:i]
+		}
+		if c == '\\' {
+			break
+		}
+	}
 	for i := begin; ; {
 		n := bytes.IndexByte(s.data[i:], '"')
 		if n < 0 {

@@ -13,31 +13,32 @@ import (
 // without data left out. maxEvent is in bytes, 0 for the default. An error is
 // yielded last, and alone.
 //
-// Fields are parsed by go-sse. Its input is cut into whole events first,
-// for four reasons: it looks through an unfinished event from the start each
-// time bytes arrive, which takes minutes for one of several MB; it waits for
-// the byte after a closing CR; it drops an event that the stream's end leaves
-// without its blank line, where servers may have put the usage or an error;
-// and it ignores lines of a field "error", in which old llama.cpp servers
-// report failures.
+// Events are parsed by go-sse, but their bytes are cut into whole events
+// first, for four reasons: it looks through an unfinished event from the start
+// each time bytes arrive, which takes minutes for one of several MB; it waits
+// for the byte after a closing CR; it drops an event that the stream's end
+// leaves without its blank line, where servers may have put the usage or an
+// error; and it ignores lines of a field "error", in which old llama.cpp
+// servers report failures. An event that is a single line of data, as nearly
+// all are, needs no parsing beyond that and is yielded from where it lies;
+// a test holds the two ways to each other.
 func SSE(src Source, maxEvent int) iter.Seq2[Event, error] {
-	b := &blocks{lines: lines{src: src, max: limit(maxEvent)}}
 	return func(yield func(Event, error) bool) {
+		b := &blocks{lines: lines{src: src, max: limit(maxEvent)}, yield: yield, rest: []byte(":\n\n")}
 		// The parser's own limit has room for what blocks adds to an event.
 		for e, err := range sse.Read(b, &sse.ReadConfig{MaxEventSize: 2*b.max + firstBuffer}) {
+			if b.stopped {
+				return
+			}
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			if e.Data == "" && e.Type != errorField {
-				continue
-			}
-			ev := Event{Type: e.Type, Data: lend(e.Data), Stamp: src.Stamp(), Unterminated: b.unterminated}
-			if !yield(ev, nil) {
+			if (e.Data != "" || e.Type == errorField) && !b.give(e.Type, lend(e.Data)) {
 				return
 			}
 		}
-		if err := b.failure(); err != nil {
+		if err := b.failure(); err != nil && !b.stopped {
 			yield(Event{}, err)
 		}
 	}
@@ -47,18 +48,25 @@ func SSE(src Source, maxEvent int) iter.Seq2[Event, error] {
 const errorField = "error"
 
 // blocks cuts a stream into events, each of whole lines up to the blank line
-// that ends it, and hands them out one a Read.
+// that ends it. It is the parser's input: a Read hands out one event. Events of
+// a single line of data go to yield instead. The first Read hands out a
+// comment, after which the parser looks for no byte order mark: blocks has
+// passed over it.
 type blocks struct {
 	lines
+	yield        func(Event, error) bool
+	stopped      bool // yield wants no more
 	begun        bool
 	line         int    // start of the line being looked at
 	skipLF       bool   // a newline next belongs to the CR before it
 	hasError     bool   // a line of the event under way is an error field
-	rest         []byte // of an event handed out in parts
+	count        int    // lines of the event under way
+	first        int    // length of its first line
+	rest         []byte // what the parser is yet to be given
 	unterminated bool
 }
 
-// Read hands out the next event, or its next part.
+// Read hands out the next event that needs parsing, or its next part.
 func (b *blocks) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 && !b.next() {
 		return 0, io.EOF
@@ -68,7 +76,13 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next finds the next event; false at the end.
+// give yields an event, and says whether more are wanted.
+func (b *blocks) give(typ string, data []byte) bool {
+	b.stopped = !b.yield(Event{Type: typ, Data: data, Stamp: b.src.Stamp(), Unterminated: b.unterminated}, nil)
+	return !b.stopped
+}
+
+// next finds the next event for the parser; false at the end.
 func (b *blocks) next() bool {
 	if !b.begun {
 		b.begun = true
@@ -99,7 +113,7 @@ func (b *blocks) next() bool {
 		b.skipLF = b.buf[stop] == '\r'
 		b.scan = stop + 1
 		if b.line < stop {
-			b.hasError = b.hasError || bytes.HasPrefix(b.buf[b.line:stop], []byte(errorField+":"))
+			b.seen(b.buf[b.line:stop])
 			b.line = b.scan
 			continue
 		}
@@ -109,10 +123,19 @@ func (b *blocks) next() bool {
 		if b.emit(whole) {
 			return true
 		}
-		if b.err != nil {
+		if b.err != nil || b.stopped {
 			return false
 		}
 	}
+}
+
+// seen notes a line of the event under way.
+func (b *blocks) seen(line []byte) {
+	if b.count == 0 {
+		b.first = len(line)
+	}
+	b.count++
+	b.hasError = b.hasError || bytes.HasPrefix(line, []byte(errorField+":"))
 }
 
 // more reads on, and keeps the place in the line.
@@ -129,7 +152,9 @@ func (b *blocks) last() bool {
 	if b.failure() != nil && !b.cut() || b.start == b.end {
 		return false
 	}
-	b.hasError = b.hasError || bytes.HasPrefix(b.buf[b.line:b.end], []byte(errorField+":"))
+	if b.line < b.end {
+		b.seen(b.buf[b.line:b.end])
+	}
 	whole := append(b.buf[b.start:b.end:b.end], "\n\n"...)
 	b.start = b.end
 	b.unterminated = true
@@ -143,17 +168,28 @@ func (b *blocks) cut() bool {
 	return !tooLarge
 }
 
-// emit makes an event ready to be handed out, unless it is blank or over the
-// limit.
-func (b *blocks) emit(event []byte) bool {
-	hasError := b.hasError
-	b.hasError = false
+// emit yields an event of a single line of data, and makes any other ready for
+// the parser, which it says. A blank one, or one over the limit, is neither.
+func (b *blocks) emit(event []byte) (ready bool) {
+	hasError, count := b.hasError, b.count
+	b.hasError, b.count = false, 0
 	if len(event) <= 1 {
 		return false
 	}
 	if len(event) > b.max+2*len("\r\n") {
 		b.err = &TooLargeError{b.max}
 		return false
+	}
+	if count == 1 {
+		if data, ok := bytes.CutPrefix(event[:b.first], []byte("data:")); ok {
+			if len(data) > 0 && data[0] == ' ' {
+				data = data[1:]
+			}
+			if len(data) > 0 {
+				b.give("", data)
+			}
+			return false
+		}
 	}
 	if hasError {
 		event = errorAsData(event)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/headway-bench/headway/backends/internal/transport"
 )
@@ -261,6 +262,82 @@ func FuzzSSE(f *testing.F) {
 		}
 	})
 }
+
+// FuzzSingleLine holds the events that are yielded from where they lie to what
+// go-sse makes of the same bytes.
+func FuzzSingleLine(f *testing.F) {
+	for _, c := range sseCases {
+		f.Add([]byte(c.in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if bytes.Contains(in, []byte("error")) || bytes.HasPrefix(in, []byte("\uFEFF\uFEFF")) {
+			return // not the standard's
+		}
+		var want []string
+		for e, err := range sse.Read(bytes.NewReader(in), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+			if err != nil {
+				return
+			}
+			if e.Data != "" {
+				want = append(want, e.Data)
+			}
+		}
+		var have []string
+		for e, err := range SSE(of(string(in), 7), 1<<20) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !e.Unterminated {
+				have = append(have, string(e.Data))
+			}
+		}
+		if !slices.Equal(want, have) {
+			t.Fatalf("%q, want %q", have, want)
+		}
+	})
+}
+
+func TestBreak(t *testing.T) {
+	for _, in := range []string{"data: a\n\ndata: b\n\n", "id: 1\ndata: a\n\ndata: b\n\n", "data: a"} {
+		for range SSE(of(in, 100), 0) {
+			break
+		}
+		for range NDJSON(of(in, 100), 0) {
+			break
+		}
+	}
+}
+
+// TestAllocatesNothing: an event of one line of data costs no allocation.
+func TestAllocatesNothing(t *testing.T) {
+	read := func(n int) float64 {
+		in := strings.Repeat("data: {\"a\":1}\n\n", n)
+		return testing.AllocsPerRun(20, func() {
+			for _, err := range SSE(&onePiece{rest: in}, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	if few, many := read(10), read(1000); many != few {
+		t.Errorf("%v allocations for 10 events, %v for 1000", few, many)
+	}
+}
+
+// onePiece is a source that does not allocate.
+type onePiece struct{ rest string }
+
+func (o *onePiece) Read(p []byte) (int, error) {
+	if o.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, o.rest)
+	o.rest = o.rest[n:]
+	return n, nil
+}
+
+func (o *onePiece) Stamp() transport.Stamp { return transport.Stamp{} }
 
 func FuzzNDJSON(f *testing.F) {
 	f.Add([]byte("{\"a\":1}\n\n{}"), uint8(2))
