@@ -102,14 +102,14 @@ func (s *Server) generate(c *call, chat bool) {
 		c.refuse(onDemand(500, "InternalServerError", HTTP500))
 		return
 	}
-	if !s.enter() {
+	st := s.newStream(c, p, n, fault)
+	if !s.enter(st) {
 		c.refuse(&apiError{status: 503, kind: "Service Unavailable", message: "the server is shutting down"})
 		return
 	}
-	st := s.newStream(c, p, n, fault)
 	if p.stream && c.conn.openStream() != nil {
 		c.conn.closing = true
-		s.leave()
+		s.leave(st)
 		return
 	}
 	c.conn.cur = st

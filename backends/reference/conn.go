@@ -212,6 +212,7 @@ func (c *conn) tryWrite(b []byte) (n int, blocked bool, err error) {
 func (c *conn) write(b []byte) (n int, blocked bool, err error) {
 	_ = c.nc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	n, err = c.nc.Write(b)
+	_ = c.nc.SetWriteDeadline(time.Time{})
 	return n, false, err
 }
 

@@ -40,8 +40,8 @@ func (st *stream) open(b []byte) []byte {
 }
 
 // begin starts a chunk of the body and returns where; end closes it. The
-// length of nearly every chunk has three hexadecimal digits, for which begin
-// leaves room.
+// length of nearly every chunk fits into three hexadecimal digits (leading
+// zeros are allowed: RFC 9112, 7.1), for which begin leaves room.
 func (st *stream) begin() int {
 	if !st.conn.chunked {
 		return len(st.buf)
@@ -56,7 +56,7 @@ func (st *stream) end(start int) {
 	}
 	const hex = "0123456789abcdef"
 	n := len(st.buf) - start
-	if 0x100 <= n && n <= 0xfff {
+	if n <= 0xfff {
 		head := st.buf[start-5:]
 		head[0], head[1], head[2] = hex[n>>8], hex[n>>4&15], hex[n&15]
 		st.buf = append(st.buf, "\r\n"...)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,8 +73,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	active   int           // requests being answered
-	draining chan struct{} // closed when active falls to 0; nil while serving
+	active   map[*stream]struct{} // requests being answered
+	draining chan struct{}        // closed when none is active; nil while serving
 	down     bool
 }
 
@@ -82,7 +84,7 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Executor == nil || cfg.Tokenizer == nil || cfg.KV.Blocks < 1 || cfg.KV.BlockSize < 1 {
 		return nil, errors.New("reference server: an executor, a tokenizer and a KV cache of at least one block are needed")
 	}
-	s := &Server{cfg: cfg, info: cfg.Executor.Info(), conns: map[*conn]struct{}{}}
+	s := &Server{cfg: cfg, info: cfg.Executor.Info(), conns: map[*conn]struct{}{}, active: map[*stream]struct{}{}}
 	if s.cfg.ServedModelName == "" {
 		s.cfg.ServedModelName = s.info.Name
 	}
@@ -185,7 +187,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	drained := make(chan struct{})
 	s.mu.Lock()
 	s.draining = drained
-	if s.active == 0 {
+	if len(s.active) == 0 {
 		close(drained)
 	}
 	s.mu.Unlock()
@@ -198,7 +200,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for c := range s.conns {
 		c.nc.Close()
 	}
+	left := slices.Collect(maps.Keys(s.active))
 	s.mu.Unlock()
+	for _, st := range left {
+		s.cancel(st)
+	}
 	s.accepting.Wait()
 	s.engine.close()
 	if err := s.emission.flush(); err != nil {
@@ -230,21 +236,22 @@ func (s *Server) cancel(st *stream) {
 }
 
 // enter counts a request in, unless the server is shutting down.
-func (s *Server) enter() bool {
+func (s *Server) enter(st *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining == nil {
-		s.active++
+		s.active[st] = struct{}{}
 		return true
 	}
 	return false
 }
 
 // leave counts a request out.
-func (s *Server) leave() {
+func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active--; s.active == 0 && s.draining != nil {
+	delete(s.active, st)
+	if len(s.active) == 0 && s.draining != nil {
 		close(s.draining)
 	}
 }

@@ -131,7 +131,7 @@ func (st *stream) stamp(c chunk, now int64) {
 // connection.
 func (st *stream) finish() {
 	st.server.emission.log(st, clock.Now())
-	st.server.leave()
+	st.server.leave(st)
 	if st.reset {
 		st.conn.reset()
 	} else if st.conn.closing {
