@@ -292,7 +292,9 @@ func undescribed(t *testing.T, path string, doc any, schema map[string]any, defs
 }
 
 func FuzzOpen(f *testing.F) {
-	b, err := bundle.Encode(bundletest.Result())
+	r := bundletest.Result()
+	r.Rungs = r.Rungs[:1]
+	b, err := bundle.Encode(r)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -47,10 +47,15 @@ var genaiPerf = format{
 func readAIPerf(o object) (run, error) {
 	config := o.sub("input_config")
 	r := run{version: o.text("aiperf_version"), started: o.text("start_time"), settings: map[string]string{}, metadata: o.scalars(secret)}
-	r.cancelled, _ = o["was_cancelled"].(bool)
+	cancelled, _ := o["was_cancelled"].(bool)
+	complete, told := o["is_complete"].(bool)
+	r.cancelled = cancelled || told && !complete
 	r.model = firstText(config.sub("endpoint"), "model_names", "models", "model")
 	if r.model == "" {
 		r.model = firstText(config, "model_names", "model", "models", "formatted_model_name")
+	}
+	if items := config.sub("models").list("items"); r.model == "" && len(items) > 0 {
+		r.model = items[0].text("name")
 	}
 	r.engine = config.sub("endpoint").text("type")
 	g := &r.rung
@@ -95,12 +100,18 @@ func readAIPerf(o object) (run, error) {
 // aiperfLoad finds the load in the configuration, whose shape changes between
 // versions.
 func aiperfLoad(g *record.Rung, config object) {
-	for _, o := range []object{config.sub("loadgen"), config.sub("perf_analyzer", "stimulus"), config.sub("stimulus"), config} {
+	places := []object{config.sub("loadgen"), config.sub("perf_analyzer", "stimulus"), config.sub("stimulus"), config}
+	for _, phase := range config.list("phases") {
+		if !strings.EqualFold(phase.text("name"), "warmup") {
+			places = append(places, phase)
+		}
+	}
+	for _, o := range places {
 		if g.Concurrency == 0 {
 			g.Concurrency = int(min(o.count("concurrency"), 1<<30))
 		}
 		if !g.RatePerS.OK() {
-			g.RatePerS = o.positive("request_rate")
+			g.RatePerS = o.positive("request_rate", "rate")
 		}
 	}
 }

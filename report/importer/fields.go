@@ -23,6 +23,18 @@ func (o object) sub(path ...string) object {
 	return o
 }
 
+// list returns the objects of a list.
+func (o object) list(key string) []object {
+	items, _ := o[key].([]any)
+	var out []object
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // has says that the key is there, whatever its value.
 func (o object) has(keys ...string) bool {
 	for _, k := range keys {
