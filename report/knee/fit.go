@@ -172,7 +172,7 @@ func criterion(rss float64, n, p int) float64 {
 
 // describe sets the status and what is known whatever it is.
 func (k *Knee) describe(l *ladder, f ladderFit) {
-	k.Status = f.status(k)
+	k.Status = f.status()
 	k.Retrograde = f.peak >= 0
 	if k.Retrograde {
 		k.warn("retrograde", "throughput falls beyond %.4g in flight: the cap is kept at the peak", l.loads[f.peak].n)
@@ -201,26 +201,40 @@ func (k *Knee) describe(l *ladder, f ladderFit) {
 }
 
 // status weighs the curves against each other.
-func (f ladderFit) status(k *Knee) Status {
-	n := len(f.samples)
-	capped := criterion(f.law.rss, n, f.params)
+func (f ladderFit) status() Status {
 	first := f.samples[0].n
-	if criterion(f.flat.rss, n, 1) <= capped || f.law.kink <= first*sameLoad {
-		if f.run == nil || f.running.kink <= first*sameLoad {
-			return NotLinear
-		}
+	switch {
+	case f.law.kink <= first*sameLoad || f.grows() <= 0:
 		return NotLinear
-	}
-	evidence := criterion(f.uncapped.rss, n, 2) - capped
-	if f.run != nil && math.Abs(evidence) < decisive {
-		m := len(f.run)
-		grows := hingeAt(f.run, math.Inf(1))
-		evidence = criterion(grows.rss, m, 1) - criterion(f.running.rss, m, 2)
-	}
-	if evidence <= 0 || f.topElasticity() > lastElasticity {
+	case f.bends() <= 0 || f.topElasticity() > lastElasticity:
 		return NotReached
 	}
 	return Found
+}
+
+// grows is the evidence, as a difference of the information criterion, that
+// there is growth below the cap and not a flat line. A kink that is looked for
+// along the whole ladder counts as two parameters. Where throughput alone does
+// not settle it the running requests do.
+func (f ladderFit) grows() float64 {
+	n := len(f.samples)
+	evidence := criterion(f.flat.rss, n, 1) - criterion(f.law.rss, n, f.params+1)
+	if f.run != nil && math.Abs(evidence) < decisive {
+		m := len(f.run)
+		evidence = criterion(flat(f.run).rss, m, 1) - criterion(f.running.rss, m, 3)
+	}
+	return evidence
+}
+
+// bends is the evidence that there is a cap and not growth alone.
+func (f ladderFit) bends() float64 {
+	n := len(f.samples)
+	evidence := criterion(f.uncapped.rss, n, 2) - criterion(f.law.rss, n, f.params)
+	if f.run != nil && math.Abs(evidence) < decisive {
+		m := len(f.run)
+		evidence = criterion(hingeAt(f.run, math.Inf(1)).rss, m, 1) - criterion(f.running.rss, m, 2)
+	}
+	return evidence
 }
 
 // topElasticity is the elasticity of the fitted curve between the last two
