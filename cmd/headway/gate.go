@@ -15,49 +15,87 @@ import (
 func newGateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gate RESULT...",
-		Short: "Judge limits, for CI: the exit code is the verdict",
+		Short: "Judge limits and regressions, for CI: the exit code is the verdict",
 		Long: `gate holds results to limits on one load. RESULT is a bundle directory, a
 result.json, or "-" for stdin; several are judged together, as repeats. Without
 --slo the limits are those of the results' profile. With several loads --at
 chooses one. A missing metric or an invalid measurement is never a pass.
 
+With --baseline the results are held against earlier ones, at every load that
+both have: TTFT p50 and p95, ITL mean and p95, E2E p50 and p95, request and
+output-token throughput, with intervals over repeats and runs and one error rate
+for the whole set. Three runs on each side show the spread between runs.
+
 Exit codes: 0 pass, 1 fail, 2 usage or a metric that the result does not have,
 3 an invalid measurement, 4 inconclusive.`,
 		Example: `  headway gate RUN --slo ttft_p95=500ms,error_rate=0.5% --at concurrency=32
   headway gate RUN --slo tps_p05>=20 --at operating-point --format junit
-  headway gate RUN --slo ttft_p99=1s --inconclusive fail`,
+  headway gate RUN --slo ttft_p99=1s --inconclusive fail
+  headway gate RUN --baseline BEFORE --max-regression 5% --format markdown`,
 		Args: takes(1, -1, "at least one result"),
 	}
 	format := addFormat(cmd, gate.Formats...)
-	limits := addSLO(cmd)
-	at := cmd.Flags().String("at", "", "load to judge: concurrency=N, rate=N or operating-point")
-	inconclusive := &choice{allowed: []string{"pass", "fail"}}
-	cmd.Flags().Var(inconclusive, "inconclusive", "what an inconclusive verdict counts as, instead of exit code 4")
+	judge := gateFlags{slo: addSLO(cmd), inconclusive: &choice{allowed: []string{"pass", "fail"}}}
+	fl := cmd.Flags()
+	fl.StringVar(&judge.at, "at", "", "load to judge: concurrency=N, rate=N or operating-point")
+	fl.StringSliceVar(&judge.baseline, "baseline", nil, "earlier results to compare with; may stand several times")
+	fl.Var(&judge.maxRegression, "max-regression", "with --baseline: the regression that is accepted (default 5%)")
+	fl.Var(judge.inconclusive, "inconclusive", "what an inconclusive verdict counts as, instead of exit code 4")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		load, err := gate.ParseAt(*at)
-		if err != nil {
-			return exitWith(exitUsage, err)
-		}
-		slos, err := limits.parse()
+		verdict, err := judge.verdict(args, cmd.InOrStdin())
 		if err != nil {
 			return err
-		}
-		results, err := openResults(args, cmd.InOrStdin())
-		if err != nil {
-			return err
-		}
-		if slos == nil {
-			if slos, err = profileLimits(results); err != nil {
-				return err
-			}
-		}
-		verdict := gate.JudgeSLO(gateRuns(results), slos, load)
-		if inconclusive.value != "" {
-			verdict = verdict.Resolve(gate.Status(inconclusive.value))
 		}
 		return conclude(cmd.OutOrStdout(), verdict, format.value)
 	}
 	return cmd
+}
+
+// gateFlags say what is judged and how.
+type gateFlags struct {
+	slo           *sloFlag
+	at            string
+	baseline      []string
+	maxRegression percent
+	inconclusive  *choice
+}
+
+// verdict judges the results: their limits, the regression, or both where both
+// are asked for.
+func (f *gateFlags) verdict(paths []string, stdin io.Reader) (gate.Verdict, error) {
+	load, err := gate.ParseAt(f.at)
+	if err != nil {
+		return gate.Verdict{}, exitWith(exitUsage, err)
+	}
+	if f.maxRegression.ratio > 0 && len(f.baseline) == 0 {
+		return gate.Verdict{}, usagef("--max-regression needs a --baseline to hold the results against")
+	}
+	slos, err := f.slo.parse()
+	if err != nil {
+		return gate.Verdict{}, err
+	}
+	results, err := openResults(paths, stdin)
+	if err != nil {
+		return gate.Verdict{}, err
+	}
+	base, err := openResults(f.baseline, stdin)
+	if err != nil {
+		return gate.Verdict{}, err
+	}
+	if slos == nil && base == nil {
+		if slos, err = profileLimits(results); err != nil {
+			return gate.Verdict{}, err
+		}
+	}
+	var verdicts []gate.Verdict
+	if slos != nil || base == nil {
+		verdicts = append(verdicts, gate.JudgeSLO(gateRuns(results), slos, load))
+	}
+	if base != nil {
+		options := gate.Options{MaxRegression: f.maxRegression.ratio, At: load}
+		verdicts = append(verdicts, gate.JudgeBaseline(gateRuns(results), gateRuns(base), options))
+	}
+	return gate.Join(verdicts...).Resolve(gate.Status(f.inconclusive.value)), nil
 }
 
 // conclude writes a verdict and turns it into the exit code.

@@ -19,6 +19,8 @@ func commands() []*cobra.Command {
 		newKneeCommand(),
 		newReportCommand(),
 		newGateCommand(),
+		newCompareCommand(),
+		newImportCommand(),
 		newVerifyCommand(),
 		newProfileCommand(),
 		newVersionCommand(),

@@ -54,6 +54,8 @@ func writeSamples(dir string) error {
 		},
 		"few.json":        func(r *bundle.Result) { r.Rungs[0].TTFT = few(r.Rungs[0].TTFT) },
 		"unmeasured.json": func(r *bundle.Result) { r.Rungs[0].Telemetry = nil },
+		"fp8.json":        func(r *bundle.Result) { r.Profile.Precision.Weights = "fp8" },
+		"slow.json":       func(r *bundle.Result) { slower(&r.Rungs[0], 1.5) },
 		"unknown.json":    func(r *bundle.Result) { r.Profile.Hardware.Accelerator = "unknown" },
 	} {
 		r := bundletest.Result()
@@ -68,6 +70,17 @@ func writeSamples(dir string) error {
 		}
 	}
 	return nil
+}
+
+// slower stretches every latency and divides every throughput.
+func slower(g *record.Rung, by float64) {
+	for _, d := range []*record.Dist{&g.TTFT, &g.TTFTResponse, &g.ITL, &g.ICL, &g.TPOT, &g.E2E, &g.E2EResponse} {
+		for _, v := range []*record.Value{&d.Mean, &d.Min, &d.P05, &d.P50, &d.P90, &d.P95, &d.P99, &d.P999, &d.Max} {
+			*v = v.Scale(by)
+		}
+	}
+	g.RequestThroughputPerS = g.RequestThroughputPerS.Scale(1 / by)
+	g.OutputTokenThroughputPerS = g.OutputTokenThroughputPerS.Scale(1 / by)
 }
 
 // few is a distribution of too few samples for its percentiles.
