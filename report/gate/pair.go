@@ -30,12 +30,14 @@ func JudgePair(a, b Run, o Options) Verdict {
 		as, bs = append(as, p.a), append(bs, p.b)
 	}
 	v.trust(append(append([]record.Rung{}, as...), bs...))
+	var family []candidate
 	for _, m := range o.metrics() {
-		if c, ok := checkPairs(pairs, m, o.limit(), len(o.metrics())); ok {
-			v.add(c)
+		if c, ok := pairCandidate(pairs, m, o.limit()); ok {
+			family = append(family, c)
 		}
 	}
-	if len(v.Checks) == 0 {
+	v.judgeFamily(family, o.limit())
+	if len(family) == 0 {
 		v.raise(Usage)
 		v.warn("no_metric", "neither side has any of the metrics that are judged")
 	}
@@ -74,10 +76,10 @@ func pairUp(a, b []record.Rung, at At) (pairs []pair, lone int) {
 	return pairs, lone
 }
 
-// checkPairs judges one metric over all pairs; ok is false where no pair has
-// it.
-func checkPairs(pairs []pair, m Metric, limit float64, family int) (c Check, ok bool) {
-	c = Check{Name: m.Name(), Load: "all loads", Unit: unitKey(m.Metric), Limit: record.Known(regressed(limit, m))}
+// pairCandidate prepares one metric over all pairs; ok is false where no pair
+// has it.
+func pairCandidate(pairs []pair, m Metric, limit float64) (c candidate, ok bool) {
+	c = candidate{metric: m, check: Check{Name: m.Name(), Load: "all loads", Unit: unitKey(m.Metric), Limit: record.Known(regressed(limit, m))}}
 	var d, as, bs []float64
 	few, half := int64(0), 0
 	for _, p := range pairs {
@@ -94,19 +96,17 @@ func checkPairs(pairs []pair, m Metric, limit float64, family int) (c Check, ok 
 		}
 	}
 	switch {
+	case half > 0:
+		c.settle(Usage, "one side did not measure it")
 	case len(d) == 0 && few > 0:
-		c.Status, c.Need = Inconclusive, few
-		c.Message = fmt.Sprintf("too few samples for %s: it needs %d a rung", m.Name(), few)
-		return c, true
-	case len(d) == 0 && half > 0:
-		c.Status, c.Message = Usage, "one side did not measure it"
-		return c, true
+		c.check.Need = few
+		c.settle(Inconclusive, fmt.Sprintf("too few samples for %s: it needs %d a rung", m.Name(), few))
 	case len(d) == 0:
 		return c, false
+	default:
+		c.check.Base, c.check.Value = record.Known(math.Exp(stat.Mean(as))), record.Known(math.Exp(stat.Mean(bs)))
+		c.check.Samples = int64(len(d))
+		c.shift = func(e stat.Errors) stat.Shift { return stat.OfPairs(d, e) }
 	}
-	c.Base, c.Value = record.Known(math.Exp(stat.Mean(as))), record.Known(math.Exp(stat.Mean(bs)))
-	c.Samples = int64(len(d))
-	e := stat.Errors{Lo: familyError / float64(family), Hi: passError}
-	c.judge(stat.OfPairs(d, e), m, limit, e)
 	return c, true
 }

@@ -97,14 +97,17 @@ func JudgeBaseline(runs, base []Run, o Options) Verdict {
 		return refuse(kind, Usage, "%v", err)
 	}
 	v := newVerdict(kind)
-	family := len(loads) * len(o.metrics())
+	var family []candidate
 	for _, l := range loads {
 		v.trust(append(join(l.base), join(l.runs)...))
 		for _, m := range o.metrics() {
-			if c, ok := l.check(m, o.limit(), family); ok {
-				v.add(c)
+			if c, ok := l.candidate(m, o.limit()); ok {
+				family = append(family, c)
 			}
 		}
+	}
+	v.judgeFamily(family, o.limit())
+	for _, l := range loads {
 		v.add(l.errorRise())
 	}
 	v.settle(loads)
@@ -172,25 +175,29 @@ func only(runs []Run, name string) []Run {
 
 func (l pairedLoad) seesRuns() bool { return min(len(l.base), len(l.runs)) >= fewestRuns }
 
-// check judges one metric; ok is false where neither side has it.
-func (l pairedLoad) check(m Metric, limit float64, family int) (c Check, ok bool) {
+// candidate prepares one metric; ok is false where neither side has it.
+func (l pairedLoad) candidate(m Metric, limit float64) (c candidate, ok bool) {
 	base, fresh := readSide(l.base, m), readSide(l.runs, m)
-	c = Check{Name: m.Name(), Load: l.name, Unit: unitKey(m.Metric), Base: base.value, Value: fresh.value, Limit: record.Known(regressed(limit, m))}
+	c = candidate{
+		metric: m,
+		check:  Check{Name: m.Name(), Load: l.name, Unit: unitKey(m.Metric), Base: base.value, Value: fresh.value, Limit: record.Known(regressed(limit, m))},
+		shift:  func(e stat.Errors) stat.Shift { return l.shift(base, fresh, e) },
+	}
 	switch {
 	case base.state == slo.Missing && fresh.state == slo.Missing:
 		return c, false
 	case base.state == slo.Missing || fresh.state == slo.Missing:
-		c.Status, c.Message = Usage, "one side did not measure it"
-		return c, true
+		c.settle(Usage, "one side did not measure it")
 	case base.state == slo.FewSamples || fresh.state == slo.FewSamples:
-		c.Status, c.Need = Inconclusive, max(base.need, fresh.need)
-		c.Message = fmt.Sprintf("too few samples for %s: it needs %d a repeat", m.Name(), c.Need)
-		return c, true
+		c.check.Need = max(base.need, fresh.need)
+		c.settle(Inconclusive, fmt.Sprintf("too few samples for %s: it needs %d a repeat", m.Name(), c.check.Need))
 	}
-	e := stat.Errors{Lo: familyError / float64(family), Hi: passError}
-	c.judge(l.shift(base, fresh, e), m, limit, e)
-	c.Samples = int64(min(len(base.logs(l.seesRuns())), len(fresh.logs(l.seesRuns()))))
+	c.check.Samples = int64(min(len(base.logs(l.seesRuns())), len(fresh.logs(l.seesRuns()))))
 	return c, true
+}
+
+func (c *candidate) settle(s Status, message string) {
+	c.settled, c.check.Status, c.check.Message = true, s, message
 }
 
 // Compare estimates the shift of the log of a metric from one load of base to
