@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -196,9 +197,10 @@ func TestUnusable(t *testing.T) {
 	}
 	refused := "http://" + l.Addr().String()
 	l.Close()
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is tested
+	secure.StartTLS()
 	defer secure.Close()
-	secure.Config.ErrorLog = nil
 	status := func(code int, body string) string {
 		return wiretest.Serve(t, wiretest.Write(wiretest.Plain(code, "application/json", body))).URL
 	}

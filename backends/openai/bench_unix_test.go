@@ -21,7 +21,6 @@ import (
 	gosse "github.com/tmaxmax/go-sse"
 
 	"github.com/headway-bench/headway/backends"
-	"github.com/headway-bench/headway/backends/internal/wiretest"
 )
 
 // serverVariable makes the test binary the benchmarks' server, a process of
@@ -76,15 +75,6 @@ func benchServer() {
 			}
 		}()
 	}
-}
-
-// benchAnswer is a stream of n tokens as vLLM sends them.
-func benchAnswer(n int) string {
-	events := make([]string, 0, n+2)
-	for i := range n {
-		events = append(events, fmt.Sprintf(`{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1796017544,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null,"token_ids":null}],"usage":{"prompt_tokens":11,"total_tokens":%d,"completion_tokens":%d}}`, 12+i, i+1))
-	}
-	return wiretest.Stream(sse(append(events, lengthTail, done)...)...)
 }
 
 func startBenchServer(b *testing.B) string {
@@ -162,13 +152,6 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 }
-
-// discard is a sink that keeps nothing.
-type discard struct{}
-
-func (discard) Sent(int64)           {}
-func (discard) FirstByte(int64)      {}
-func (discard) Event(backends.Event) {}
 
 // bare is net/http and no more.
 func bare(b *testing.B, url string, n int, read func(io.Reader) error) func() {

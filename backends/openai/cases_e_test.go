@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -147,7 +148,7 @@ func secureServer(t *testing.T, seen func(*http.Request)) *httptest.Server {
 		}
 	}))
 	s.EnableHTTP2 = true
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is tested
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -161,14 +162,8 @@ func TestTLS(t *testing.T) {
 			t.Errorf("asked for %s by name %s", r.Host, r.TLS.ServerName)
 		}
 	})
-	base, _ := url.Parse(s.URL)
-	with := func(cfg transport.Config) (*wiretest.Sink, backends.Outcome) {
-		cfg.Base = base
-		tr, err := transport.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stream(t, open(t, s.URL, "vllm", func(c *Config) { c.Wire.Transport = tr }), 16)
+	with := func(reach transport.Config) (*wiretest.Sink, backends.Outcome) {
+		return stream(t, openWith(t, s.URL, "vllm", reach), 16)
 	}
 	file := certificate(t, s)
 	sink, out := with(transport.Config{CACert: file, Host: "example.com"})
@@ -205,12 +200,7 @@ func TestHTTP2(t *testing.T) {
 			t.Errorf("asked by %s", r.Proto)
 		}
 	})
-	base, _ := url.Parse(s.URL)
-	tr, err := transport.New(transport.Config{Base: base, CACert: certificate(t, s), ServerName: "example.com", HTTP2: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Transport = tr })
+	client := openWith(t, s.URL, "vllm", transport.Config{CACert: certificate(t, s), ServerName: "example.com", HTTP2: true})
 	for range 3 {
 		sink, out := stream(t, client, 16)
 		want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
@@ -260,7 +250,7 @@ func TestProxy(t *testing.T) {
 	})
 	via, _ := url.Parse(proxy.URL)
 	via.User = url.UserPassword("u", "p")
-	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Transport.UseProxy(via) })
+	client := openWith(t, s.URL, "vllm", transport.Config{Proxy: via, Insecure: true})
 	sink, out := stream(t, client, 16)
 	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
 	if got, want := <-asked, s.URL+"/v1/chat/completions Basic dTpw"; got != want {
@@ -289,7 +279,7 @@ func TestProxyTunnel(t *testing.T) {
 		return false
 	})
 	via, _ := url.Parse(proxy.URL)
-	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Transport.UseProxy(via) })
+	client := openWith(t, s.URL, "vllm", transport.Config{Proxy: via, Insecure: true})
 	sink, out := stream(t, client, 16)
 	want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
 }
@@ -368,4 +358,52 @@ func TestKernelStamps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStreamAllocatesNothing: from socket to sink, an event costs no
+// allocation.
+func TestStreamAllocatesNothing(t *testing.T) {
+	perStream := func(n int) float64 {
+		answer := []byte(benchAnswer(n))
+		s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
+			_, err := c.Write(answer)
+			return err == nil
+		})
+		client := open(t, s.URL, "vllm")
+		r := &backends.Request{MaxTokens: n, Prompt: backends.Prompt{Text: "x"}}
+		return testing.AllocsPerRun(50, func() {
+			if out := client.Stream(context.Background(), r, discard{}); out.Class != backends.OK {
+				t.Fatal(out.Err)
+			}
+		})
+	}
+	if few, many := perStream(10), perStream(1010); many-few > 50 {
+		t.Errorf("%v allocations for 10 tokens, %v for 1010", few, many)
+	}
+}
+
+// TestManyAtOnce: streams side by side on connections that close unsaid, now
+// and then, keep their own answers.
+func TestManyAtOnce(t *testing.T) {
+	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
+		id := c.Request.Header.Get("X-Request-Id")
+		io.WriteString(c, wiretest.Stream(sse(text(id), text(" "+id), stopChunk, done)...))
+		return c.Number%3 != 0
+	})
+	client := open(t, s.URL, "vllm")
+	var wait sync.WaitGroup
+	for worker := range 16 {
+		wait.Go(func() {
+			for i := range 25 {
+				var sink wiretest.Sink
+				r := ask(16)
+				r.ID = fmt.Sprintf("w%d-%d", worker, i)
+				out := client.Stream(context.Background(), r, &sink)
+				if want := r.ID + " " + r.ID; out.Class != backends.OK || sink.Text() != want {
+					t.Errorf("%v %s: %q, want %q", out.Class, out.Err, sink.Text(), want)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,14 +13,22 @@ import (
 	"github.com/headway-bench/headway/backends/internal/wiretest"
 )
 
-// open returns a client of the chat route of a dialect.
+// open returns a client of the chat route of a dialect, which trusts any
+// certificate.
 func open(t testing.TB, target, dialect string, edit ...func(*Config)) *Client {
+	t.Helper()
+	return openWith(t, target, dialect, transport.Config{Insecure: true}, edit...)
+}
+
+// openWith is open with a way to reach the target.
+func openWith(t testing.TB, target, dialect string, reach transport.Config, edit ...func(*Config)) *Client {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := transport.New(transport.Config{Base: u, Insecure: true})
+	reach.Base = u
+	tr, err := transport.New(reach)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,3 +140,19 @@ func checkTimes(t *testing.T, sink *wiretest.Sink, out backends.Outcome) {
 		t.Errorf("end %d is before the last event %d", out.End, last)
 	}
 }
+
+// benchAnswer is a stream of n tokens as vLLM sends them.
+func benchAnswer(n int) string {
+	events := make([]string, 0, n+2)
+	for i := range n {
+		events = append(events, fmt.Sprintf(`{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1796017544,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null,"token_ids":null}],"usage":{"prompt_tokens":11,"total_tokens":%d,"completion_tokens":%d}}`, 12+i, i+1))
+	}
+	return wiretest.Stream(sse(append(events, lengthTail, done)...)...)
+}
+
+// discard is a sink that keeps nothing.
+type discard struct{}
+
+func (discard) Sent(int64)           {}
+func (discard) FirstByte(int64)      {}
+func (discard) Event(backends.Event) {}

@@ -60,7 +60,3 @@ func proxyAuth(proxy *url.URL) string {
 	password, _ := proxy.User.Password()
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
 }
-
-// UseProxy sends requests through a proxy other than the environment's. It is
-// called before the first request.
-func (t *Transport) UseProxy(proxy *url.URL) { t.proxy = proxy }

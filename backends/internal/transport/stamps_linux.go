@@ -32,6 +32,53 @@ func wallNow() int64 {
 	return ts.Nano()
 }
 
+const stampFlags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+
+// stampsWait bounds the wait for the kernel to begin stamping.
+const stampsWait = 50 * time.Millisecond
+
+// holdStamps keeps the kernel stamping: it turns that on for the machine, a
+// few milliseconds later, when the first socket asks, and off when the last
+// one closes, so that without a socket held open the first arrivals have no
+// stamp. It returns once a datagram to itself comes with one, and nil when the
+// kernel refuses.
+func holdStamps() io.Closer {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	if !stampsBegin(fd) {
+		unix.Close(fd)
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "receive stamps")
+}
+
+// stampsBegin asks a datagram socket for stamps and waits for the first.
+func stampsBegin(fd int) bool {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampFlags) != nil {
+		return false
+	}
+	if unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) != nil {
+		return true
+	}
+	self, err := unix.Getsockname(fd)
+	if err != nil {
+		return true
+	}
+	var data, control [128]byte
+	for deadline := time.Now().Add(stampsWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if unix.Sendto(fd, data[:1], unix.MSG_DONTWAIT, self) != nil {
+			return true
+		}
+		_, n, _, _, err := unix.Recvmsg(fd, data[:], control[:], unix.MSG_DONTWAIT)
+		if err == nil && softwareStamp(control[:n]) != 0 {
+			return true
+		}
+	}
+	return true
+}
+
 // askStamps asks the socket for software receive stamps (the kernel's
 // Documentation/networking/timestamping.rst) and says whether it will give
 // them.
@@ -45,7 +92,6 @@ func (s *stampedConn) askStamps() bool {
 		return false
 	}
 	var refused error
-	const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
 	err = raw.Control(func(fd uintptr) {
 		var family int
 		if family, refused = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); refused != nil {
@@ -55,7 +101,7 @@ func (s *stampedConn) askStamps() bool {
 			refused = unix.ENOTSUP // the kernel does not stamp Unix sockets
 			return
 		}
-		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
+		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampFlags)
 	})
 	if err != nil || refused != nil {
 		return false

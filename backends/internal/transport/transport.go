@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,6 +35,8 @@ type Config struct {
 	Insecure bool
 	// HTTP2 asks for HTTP/2 where the server has it, over TLS.
 	HTTP2 bool
+	// Proxy is the HTTP proxy to go through; nil takes the environment's.
+	Proxy *url.URL
 	// UserStamps leaves the kernel's stamps unused.
 	UserStamps bool
 }
@@ -42,6 +45,7 @@ type Config struct {
 // no limit on their number. It is safe for concurrent use.
 type Transport struct {
 	cfg    Config
+	lookup func(ctx context.Context, host string) (addrs []string, err error)
 	tls    *tls.Config // nil for plain HTTP
 	host   string      // Host header
 	proxy  *url.URL    // nil for none
@@ -52,11 +56,12 @@ type Transport struct {
 	closed bool
 	turn   atomic.Uint64 // which of the target's addresses is next
 	stamps atomic.Int32  // 0 unknown, 1 kernel, 2 user
+	held   io.Closer     // keeps the kernel stamping, nil for nothing
 }
 
 // New checks the configuration. It opens no connection.
 func New(cfg Config) (*Transport, error) {
-	t := &Transport{cfg: cfg, host: cfg.Host}
+	t := &Transport{cfg: cfg, host: cfg.Host, proxy: cfg.Proxy, lookup: net.DefaultResolver.LookupHost}
 	if t.host == "" {
 		t.host = cfg.Base.Host
 	}
@@ -78,19 +83,22 @@ func New(cfg Config) (*Transport, error) {
 	if cfg.HTTP2 && t.tls == nil {
 		return nil, errors.New("HTTP/2 needs an https target")
 	}
-	if cfg.Base.Scheme != "unix" {
+	if t.proxy == nil && cfg.Base.Scheme != "unix" {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: cfg.Base})
 		if err != nil {
 			return nil, fmt.Errorf("proxy from the environment: %w", err)
 		}
-		if proxy != nil && proxy.Scheme != "http" && proxy.Scheme != "https" {
-			return nil, fmt.Errorf("proxy %s: only http and https proxies are supported", proxy.Redacted())
-		}
 		t.proxy = proxy
+	}
+	if t.proxy != nil && t.proxy.Scheme != "http" && t.proxy.Scheme != "https" {
+		return nil, fmt.Errorf("proxy %s: only http and https proxies are supported", t.proxy.Redacted())
 	}
 	t.plain = &http.Client{Transport: t.netHTTP(false), CheckRedirect: noRedirect}
 	if cfg.HTTP2 {
 		t.h2 = &http.Client{Transport: t.netHTTP(true), CheckRedirect: noRedirect}
+	}
+	if !cfg.UserStamps && !cfg.HTTP2 {
+		t.held = holdStamps()
 	}
 	return t, nil
 }
@@ -176,11 +184,14 @@ func (t *Transport) StampsByKernel() bool { return t.stamps.Load() == 1 }
 // Close closes the idle connections; those in use close when they are done.
 func (t *Transport) Close() {
 	t.mu.Lock()
-	idle := t.idle
-	t.idle, t.closed = nil, true
+	idle, held := t.idle, t.held
+	t.idle, t.held, t.closed = nil, nil, true
 	t.mu.Unlock()
 	for _, c := range idle {
 		c.Close()
+	}
+	if held != nil {
+		held.Close()
 	}
 	t.plain.CloseIdleConnections()
 	if t.h2 != nil {
@@ -264,7 +275,7 @@ func (t *Transport) dialTarget(ctx context.Context) (net.Conn, error) {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return d.DialContext(ctx, "tcp", net.JoinHostPort(name, port))
 	}
-	addrs, err := net.DefaultResolver.LookupHost(ctx, name)
+	addrs, err := t.lookup(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -258,4 +259,46 @@ func TestEndlessHeader(t *testing.T) {
 		t.Errorf("early %v, error %v", early, err)
 	}
 	server.Close()
+}
+
+// TestAddresses is vegeta#677 and kserve#894: new connections are spread over
+// the addresses of a name, and the next one is tried when one does not answer.
+func TestAddresses(t *testing.T) {
+	one, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	_, port, _ := net.SplitHostPort(one.Addr().String())
+	two, err := net.Listen("tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Skipf("one loopback address only: %v", err)
+	}
+	defer two.Close()
+	tr, err := New(Config{Base: &url.URL{Scheme: "http", Host: "replicas.test:" + port}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs := []string{"127.0.0.1", "127.0.0.2"}
+	tr.lookup = func(context.Context, string) ([]string, error) { return addrs, nil }
+	dial := func(n int) map[string]int {
+		count := map[string]int{}
+		for range n {
+			c, err := tr.dialTarget(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			count[host]++
+			c.Close()
+		}
+		return count
+	}
+	if got := dial(10); got["127.0.0.1"] != 5 || got["127.0.0.2"] != 5 {
+		t.Errorf("connections to %v", got)
+	}
+	two.Close()
+	if got := dial(10); got["127.0.0.1"] != 10 {
+		t.Errorf("with one down, connections to %v", got)
+	}
 }
