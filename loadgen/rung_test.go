@@ -258,7 +258,7 @@ func TestLadderStopsAfterTwoFailingRungs(t *testing.T) {
 			many := f.inFlight > 3
 			f.mu.Unlock()
 			if many {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 				return backends.HTTP5xx
 			}
 			return backends.OK
