@@ -237,7 +237,7 @@ func (p *prober) describe(ctx context.Context, f *finding, models wire.Answer) {
 	case "sglang":
 		tell(path, info, "tp_size", "dp_size", "dtype", "kv_cache_dtype", "mem_fraction_static", "max_running_requests", "schedule_policy", "quantization")
 	default:
-		tell(path, info)
+		tell(path, info, "engine", "executor", "device", "simulated")
 	}
 	if v := plain(info["version"]); v != "" {
 		s.Version = v
