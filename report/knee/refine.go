@@ -31,7 +31,8 @@ const (
 	tight      = 1.05 // a bracket within this ratio is not refined further
 	nearlySame = 1.02 // more throughput than this is worth a rung
 	wider      = 1.25 // a step that shows whether throughput still grows
-	stride     = 16   // first steps of a search that has no upper end yet
+	stride     = 16   // steps of a search from nothing that has no end yet
+	extension  = 2    // the same beyond a ladder that a user chose
 	sureRuns   = 3    // measurements of one load that settle a contradiction
 )
 
@@ -199,16 +200,24 @@ func (s *search) boundary() (float64, bool) {
 	top := s.trials[len(s.trials)-1]
 	switch {
 	case above == len(s.trials), best < 0 && top.low:
-		next := s.snap(top.at * stride)
+		next := s.snap(top.at * s.stride())
 		return next, next > top.at*tight
 	case best < 0:
-		next := s.snap(s.trials[0].at / stride)
+		next := s.snap(s.trials[0].at / s.stride())
 		return next, !s.measured(next)
 	}
 	if at, ok := s.above(best, above); ok {
 		return at, true
 	}
 	return s.below(best)
+}
+
+// stride is how far a search leaps beyond the loads that were run.
+func (s *search) stride() float64 {
+	if slices.ContainsFunc(s.done, func(r record.Rung) bool { return !r.Refined }) {
+		return extension
+	}
+	return stride
 }
 
 // best is the operating point so far: the lowest passing load whose throughput
@@ -456,8 +465,12 @@ func (s *search) knee() (float64, bool) {
 	return 0, false
 }
 
-// narrow says that the interval of a knee is within 5 % of it on each side.
+// narrow says that the interval of a knee is within 5 % of it on each side, on
+// more loads than a fit needs at least.
 func narrow(k Knee, mode record.Mode) bool {
+	if k.DistinctLoads <= minLawLoads {
+		return false
+	}
 	ci := k.InFlightCI95
 	if mode == record.Open {
 		ci = k.RateCI95

@@ -13,8 +13,12 @@ import (
 // window is the measured time of every simulated rung, in seconds.
 const window = 3.0
 
-func limits(t *testing.T, list string) []profiles.SLO {
+// limitsOf parses limits; none for "".
+func limitsOf(t *testing.T, list string) []profiles.SLO {
 	t.Helper()
+	if list == "" {
+		return nil
+	}
 	slos, err := profiles.ParseSLOs(list)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +100,7 @@ func TestRefineFindsTheOperatingPoint(t *testing.T) {
 	var took, ladderTook float64
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			slos := limits(t, tt.slo)
+			slos := limitsOf(t, tt.slo)
 			done := refineFully(tt.s, slos, func(users, _ int) record.Rung { return tt.s.measure(users, window, 5) })
 			got := OperatingPoint(done, slos, Economics{}).Concurrency.Or(0)
 			ladder := ladderFor(tt.s, slos, tt.want)
@@ -128,7 +132,7 @@ func loadsOf(rungs []record.Rung) string {
 // is.
 func TestRefineIsRobustToOneNoisyRung(t *testing.T) {
 	s := server{slots: 37, a: 0.01, tokens: 20, jitter: 0.01}
-	slos := limits(t, "ttft_p95=20ms")
+	slos := limitsOf(t, "ttft_p95=20ms")
 	for bad := range 6 {
 		t.Run(fmt.Sprint("rung ", bad), func(t *testing.T) {
 			rng := stat.Rand(9, uint64(bad))
@@ -145,5 +149,73 @@ func TestRefineIsRobustToOneNoisyRung(t *testing.T) {
 				t.Errorf("found %v, want 37 within 5 %%", got)
 			}
 		})
+	}
+}
+
+// In open loop the search is on the rate: a server that completes 40/s and
+// whose TTFT is over the limit beyond 34/s.
+func TestRefineRates(t *testing.T) {
+	slos := limitsOf(t, "ttft_p95=500ms")
+	var done []record.Rung
+	for range 20 {
+		next, ok := Refine(done, slos, Budget{Rungs: 1, Open: true})
+		if !ok || next.Why != "slo" {
+			break
+		}
+		if next.Mode != record.Open || next.RatePerS <= 0 {
+			t.Fatalf("load %+v", next)
+		}
+		x := math.Min(next.RatePerS, 40)
+		v := record.Known(50 + 450*math.Pow(next.RatePerS/34, 12))
+		done = append(done, record.Rung{
+			Index: len(done), Mode: record.Open, RatePerS: record.Known(next.RatePerS), Verdict: record.Valid, Refined: true,
+			Requests:     record.Requests{Sent: 1000, Completed: 1000},
+			InFlightMean: record.Known(x), RequestThroughputPerS: record.Known(x),
+			TTFTResponse: record.Dist{Count: 1000, Mean: v, Min: v, P05: v, P50: v, P90: v, P95: v, P99: v, Max: v},
+		})
+	}
+	p := OperatingPoint(done, slos, Economics{})
+	if rate := p.RatePerS.Or(0); rate > 34 || rate < 34*0.94 || len(done) > 12 {
+		t.Errorf("found %v/s in %d rungs, want 34/s or up to 6 %% below", rate, len(done))
+	}
+}
+
+func TestRefineStops(t *testing.T) {
+	slos := limitsOf(t, "ttft_p95=500ms")
+	if _, ok := Refine(nil, slos, Budget{}); ok {
+		t.Error("a rung is placed without a budget")
+	}
+	// A server that fails at one user has no lower load to try.
+	if next, ok := Refine([]record.Rung{loaded(0, 1, 50, 900)}, slos, Budget{Rungs: 1}); ok && next.Why == "slo" {
+		t.Errorf("goes on to %+v", next)
+	}
+	// The budget's highest concurrency is kept to.
+	next, ok := Refine([]record.Rung{loaded(0, 16, 800, 20)}, slos, Budget{Rungs: 1, MaxConcurrency: 24})
+	if !ok || next.Concurrency != 24 {
+		t.Errorf("placed %+v, want 24", next)
+	}
+}
+
+// Without limits the rungs gather around the knee, and end.
+func TestRefineTheKnee(t *testing.T) {
+	s := server{slots: 20, a: 0.01, tokens: 20, jitter: 0.03}
+	var done []record.Rung
+	for _, users := range []int{1, 4, 16, 64} {
+		done = append(done, s.measure(users, window, 5))
+	}
+	placed := 0
+	for ; placed < 10; placed++ {
+		next, ok := Refine(done, nil, Budget{Rungs: 1})
+		if !ok {
+			break
+		}
+		if next.Concurrency < 10 || next.Concurrency > 40 {
+			t.Errorf("a rung at %d is far from the knee at 20", next.Concurrency)
+		}
+		done = append(done, s.measure(next.Concurrency, window, 5))
+	}
+	k := Fit(FromRungs(done), Options{})
+	if placed == 0 || placed == 10 || math.Abs(k.InFlight.Or(0)-20) > 1 {
+		t.Errorf("knee at %v after %d rungs, want 20 within 5 %%", k.InFlight.Or(0), placed)
 	}
 }
