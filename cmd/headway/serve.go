@@ -107,6 +107,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		// memory is cheaper than a collection in between.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 		debug.SetGCPercent(400)
+		reference.ShortenSlices()
 	}
 	s, err := reference.Start(cfg)
 	if err != nil {
