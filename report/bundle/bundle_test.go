@@ -14,12 +14,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/bundle/bundletest"
 )
-
-var known = cmp.AllowUnexported(record.Value{})
 
 // write makes a finished bundle of the test result and returns its directory.
 func write(t *testing.T, r *bundle.Result, pages ...bundle.Page) string {

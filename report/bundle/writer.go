@@ -126,18 +126,19 @@ func (w *Writer) Histograms(rung int, set map[string]*hdrhistogram.Histogram, st
 		h.SetStartTimeMs(start.UnixMilli())
 		h.SetEndTimeMs(end.UnixMilli())
 		if err := w.histLog.OutputIntervalHistogram(h); err != nil {
-			return w.keep(fmt.Errorf("write %s: %w", HistogramsFile, err))
+			w.keep(fmt.Errorf("write %s: %w", HistogramsFile, err))
+			return w.err
 		}
 	}
-	return w.keep(errors.Join(wrap(w.histBuf.Flush(), "write %s", HistogramsFile), w.requests.Flush()))
+	w.keep(errors.Join(wrap(w.histBuf.Flush(), HistogramsFile), w.requests.Flush()))
+	return w.err
 }
 
 // keep remembers the first failure.
-func (w *Writer) keep(err error) error {
+func (w *Writer) keep(err error) {
 	if w.err == nil {
 		w.err = err
 	}
-	return err
 }
 
 // Discard removes what was written, when there is nothing worth keeping.
@@ -159,7 +160,7 @@ func (w *Writer) Finish(r *Result, pages ...Page) error {
 	// The result comes first: on a full disk it is the part to save.
 	w.keep(w.writeResult(r))
 	w.keep(w.requests.Close())
-	w.keep(errors.Join(wrap(w.histBuf.Flush(), "write %s", HistogramsFile), closeSynced(w.hist)))
+	w.keep(errors.Join(wrap(w.histBuf.Flush(), HistogramsFile), closeSynced(w.hist)))
 	if w.err == nil {
 		w.keep(w.complete(r, pages))
 	}
@@ -231,7 +232,7 @@ func (w *Writer) file(name string, write func(io.Writer) error) error {
 }
 
 func closeSynced(f *os.File) error {
-	return wrap(errors.Join(f.Sync(), f.Close()), "write %s", filepath.Base(f.Name()))
+	return wrap(errors.Join(f.Sync(), f.Close()), filepath.Base(f.Name()))
 }
 
 // syncDir makes a directory's entries durable, where the system can.
@@ -246,11 +247,12 @@ func syncDir(dir string) error {
 	return nil
 }
 
-func wrap(err error, format string, args ...any) error {
+// wrap names the file that could not be written.
+func wrap(err error, file string) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
+	return fmt.Errorf("write %s: %w", file, err)
 }
 
 // Encode returns the bytes of result.json: indented, with a final newline.
@@ -296,7 +298,7 @@ func (l *requestLog) Write(p []byte) (int, error) {
 		return 0, l.err
 	}
 	n, err := l.z.Write(p)
-	l.err = wrap(err, "write %s", RequestsFile)
+	l.err = wrap(err, RequestsFile)
 	return n, l.err
 }
 
@@ -305,7 +307,7 @@ func (l *requestLog) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.err = wrap(l.z.Flush(), "write %s", RequestsFile)
+		l.err = wrap(l.z.Flush(), RequestsFile)
 	}
 	return l.err
 }
@@ -314,7 +316,7 @@ func (l *requestLog) Flush() error {
 func (l *requestLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := wrap(l.z.Close(), "write %s", RequestsFile)
+	err := wrap(l.z.Close(), RequestsFile)
 	if l.err == nil {
 		l.err = err
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
 )
@@ -62,7 +61,7 @@ func readAIPerf(o object) (run, error) {
 	completed := o.sub("request_count").count("avg")
 	failed := o.sub("error_request_count").count("avg")
 	g.Requests = record.Requests{Sent: completed + failed, Completed: completed, Failed: failed}
-	g.Window.EndS = unitScale(o.sub("benchmark_duration"), "s").Or(0)
+	g.Window.EndS = seconds(o.sub("benchmark_duration")).Or(0)
 	aiperfLoad(g, config)
 	if completed == 0 && o.sub("request_throughput").positive("avg").OK() {
 		// older files have no count of requests
@@ -136,15 +135,17 @@ func toMS(unit string) float64 {
 	}
 }
 
-// unitScale is a block's mean in seconds.
-func unitScale(o object, fallback string) record.Value {
+// seconds is the mean of a block that is a time; without a unit it is in
+// seconds.
+func seconds(o object) record.Value {
 	unit := o.text("unit")
 	if unit == "" {
-		unit = fallback
+		unit = "s"
 	}
 	return o.positive("avg").Scale(toMS(unit) / 1e3)
 }
 
+// first is the first of the values that is known.
 func first(values ...record.Value) record.Value {
 	for _, v := range values {
 		if v.OK() {
@@ -213,20 +214,20 @@ func (r *recordsReader) add(o object) error {
 	tokens := metrics.sub("output_sequence_length").num("value")
 	if tokens.Or(0) <= 0 {
 		r.silent++
-		r.fail(backends.NoOutput)
+		r.fail("no_output")
 		return nil
 	}
 	r.completed++
-	seconds := func(name string) float64 {
+	time := func(name string) float64 {
 		b := metrics.sub(name)
 		if v, ok := b.positive("value").Float(); ok {
 			return v * toMS(b.text("unit")) / 1e3
 		}
 		return math.NaN()
 	}
-	r.ttft.add(seconds("time_to_first_token"))
-	r.e2e.add(seconds("request_latency"))
-	r.itl.add(seconds("inter_token_latency"))
+	r.ttft.add(time("time_to_first_token"))
+	r.e2e.add(time("request_latency"))
+	r.itl.add(time("inter_token_latency"))
 	chunks := metrics.sub("inter_chunk_latency")
 	for _, gap := range chunks.numbers("value") {
 		r.icl.add(gap * toMS(chunks.text("unit")) / 1e3)
@@ -236,34 +237,34 @@ func (r *recordsReader) add(o object) error {
 	return nil
 }
 
-func (r *recordsReader) fail(c backends.Class) {
+func (r *recordsReader) fail(class string) {
 	if r.failures == nil {
 		r.failures = map[string]int64{}
 	}
-	r.failures[c.String()]++
+	r.failures[class]++
 	r.failed++
 }
 
 // classOf takes the failure class from AIPerf's error.
-func classOf(e object) backends.Class {
+func classOf(e object) string {
 	code, kind := e.count("code"), strings.ToLower(e.text("type"))
 	switch {
 	case code == 429:
-		return backends.HTTP429
+		return "http_429"
 	case code >= 400 && code < 500 && code != 499:
-		return backends.HTTP4xx
+		return "http_4xx"
 	case code >= 500 && code < 600:
-		return backends.HTTP5xx
+		return "http_5xx"
 	case strings.Contains(kind, "timeout"):
-		return backends.Timeout
+		return "timeout"
 	case strings.Contains(kind, "cancel") || code == 499:
-		return backends.Cancelled
+		return "cancelled"
 	case strings.Contains(kind, "ssl") || strings.Contains(kind, "certificate"):
-		return backends.TLS
+		return "tls"
 	case strings.Contains(kind, "connect"):
-		return backends.Connect
+		return "connect"
 	default:
-		return backends.StreamError
+		return "stream_error"
 	}
 }
 
@@ -275,13 +276,13 @@ func (r *recordsReader) runs() ([]run, error) {
 	g.Totals = record.Totals{Sent: g.Requests.Sent, Completed: n, Failed: r.failed, InputTokens: int64(r.in.sum), OutputTokens: int64(r.out.sum)}
 	g.Tokens = record.Tokens{Input: int64(r.in.sum), Output: int64(r.out.sum)}
 	g.Window.EndS = max(r.to-r.from, 0) / 1e9
-	if seconds := g.Window.EndS; seconds > 0 && n > 0 {
-		g.RequestThroughputPerS = record.Known(float64(n) / seconds)
-		g.OutputTokenThroughputPerS = record.Known(r.out.sum / seconds)
-		g.InputTokenThroughputPerS = record.Known(r.in.sum / seconds)
+	if span := g.Window.EndS; span > 0 && n > 0 {
+		g.RequestThroughputPerS = record.Known(float64(n) / span)
+		g.OutputTokenThroughputPerS = record.Known(r.out.sum / span)
+		g.InputTokenThroughputPerS = record.Known(r.in.sum / span)
 		// No file of records names its load: it is placed at what was reached.
-		g.InFlightMean = record.Known(r.e2e.sum / seconds)
-		g.Concurrency = max(int(math.Round(r.e2e.sum/seconds)), 1)
+		g.InFlightMean = record.Known(r.e2e.sum / span)
+		g.Concurrency = max(int(math.Round(r.e2e.sum/span)), 1)
 	}
 	g.TTFT, g.E2E, g.TPOT, g.ICL = r.ttft.dist(r.ttft.n), r.e2e.dist(r.e2e.n), r.itl.dist(r.itl.n), r.icl.dist(n)
 	g.InputTokens, g.OutputTokens = r.in.counts(), r.out.counts()

@@ -110,7 +110,9 @@ func Read(r io.Reader, name string) (*bundle.Result, error) {
 func read(r io.Reader) (*format, []run, error) {
 	buf := bufio.NewReaderSize(r, 64<<10)
 	if head, err := buf.Peek(3); err == nil && string(head) == "\xef\xbb\xbf" {
-		buf.Discard(3)
+		if _, err := buf.Discard(3); err != nil {
+			return nil, nil, err
+		}
 	}
 	p := newParser(buf)
 	c, err := p.next()

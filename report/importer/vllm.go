@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
@@ -213,7 +212,7 @@ func serveDetails(r *run, o object) {
 	}
 	if n := silent - g.Requests.Failed; n > 0 {
 		g.Requests.Completed, g.Requests.Failed = g.Requests.Completed-n, g.Requests.Failed+n
-		g.Requests.Failures = map[string]int64{backends.NoOutput.String(): n}
+		g.Requests.Failures = map[string]int64{"no_output": n}
 		r.notes = append(r.notes, bundle.Warning{Code: "no_output",
 			Message: fmt.Sprintf("%d requests claim success without a token: they count as failed, but the file's throughput has them", n)})
 	}

@@ -377,7 +377,7 @@ func cpuChart(all []named) chart {
 const palette = 7
 
 // timelineCharts are the charts of one rung over time.
-func timelineCharts(n named, g *record.Rung, t *timeline) []chart {
+func timelineCharts(g *record.Rung, t *timeline) []chart {
 	x := axis{Label: "s from the rung's start", Max: float64(t.used) * t.width / 1e9}
 	flight := series{Label: "in flight", Kind: "line", Color: 0}
 	tokens := series{Label: "output tok/s", Kind: "line", Color: 2}

@@ -411,7 +411,7 @@ func timelineViews(n named, several bool) ([]timelineView, error) {
 		}
 		at, kneeOK := n.Result.Knee.InFlight.Float()
 		load, loadOK := inFlightOf(g).Float()
-		out = append(out, timelineView{Name: name, Shown: kneeOK && loadOK && load >= at, Charts: timelineCharts(n, g, t)})
+		out = append(out, timelineView{Name: name, Shown: kneeOK && loadOK && load >= at, Charts: timelineCharts(g, t)})
 	}
 	return out, nil
 }

@@ -33,10 +33,11 @@ func Requests(w io.Writer, r *bundle.Result, count int) error {
 		fmt.Fprintf(out, `{"rung":%d,"index":%d,"request_id":"req-%d-%d","intended_ns":%d,"sent_ns":%d,"first_byte_ns":%d,"first_token_ns":%d,"last_token_ns":%d,"end_ns":%d,"input_tokens":1024,"output_tokens":%d,"token_source":"running_usage","chunks":[`,
 			g.Index, i, g.Index, i, intended, intended+20_000, first-1000, first, last, last+50_000, tokens)
 		for k := range 8 {
-			if k > 0 {
-				out.WriteByte(',')
+			comma := ","
+			if k == 0 {
+				comma = ""
 			}
-			fmt.Fprintf(out, "[%d,%d]", first+int64(k)*16*itl, 16)
+			fmt.Fprintf(out, "%s[%d,%d]", comma, first+int64(k)*16*itl, 16)
 		}
 		fmt.Fprintf(out, `],"class":%q}`+"\n", class)
 	}
