@@ -96,9 +96,16 @@ func tlsHint(err error) string {
 	return ""
 }
 
+// maxRetryAfter is the longest wait a server may ask for and still be asked
+// again.
+const maxRetryAfter = 2 * time.Minute
+
 // retryable says whether the request may be sent again: nothing of its output
-// was seen, and the failure may pass.
+// was seen, and the failure may pass soon.
 func retryable(o backends.Outcome) bool {
+	if o.RetryAfter > maxRetryAfter {
+		return false
+	}
 	return o.Class == backends.Connect || o.Class == backends.HTTP429 || o.Class == backends.HTTP5xx
 }
 

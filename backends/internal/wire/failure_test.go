@@ -20,6 +20,9 @@ func TestRetryDelay(t *testing.T) {
 			t.Errorf("after %d retries %v, want %v", retries, got, want)
 		}
 	}
+	if retryable(backends.Outcome{Class: backends.HTTP429, RetryAfter: time.Hour}) {
+		t.Error("a request would wait an hour")
+	}
 	if got := retryDelay(backends.Outcome{RetryAfter: 2 * time.Second, Retries: 5}); got != 2*time.Second {
 		t.Errorf("the server asked for 2 s, waited %v", got)
 	}
@@ -86,7 +89,7 @@ func TestMessage(t *testing.T) {
 			t.Errorf("%q says %q, want %q", body, got, want)
 		}
 	}
-	if got := Message([]byte(strings.Repeat("x", 10_000))); len(got) > maxMessage {
+	if got := Message([]byte(strings.Repeat("x", 10_000))); len(got) > maxMessage+len(ellipsis) {
 		t.Errorf("%d bytes of message", len(got))
 	}
 }
@@ -122,5 +125,27 @@ func TestCounter(t *testing.T) {
 		if got := add(&k, c.d, c.n); got != c.want {
 			t.Errorf("%s: over is %v after %d tokens of %d", c.name, got, k.tokens(), c.asked)
 		}
+	}
+}
+
+func TestScrub(t *testing.T) {
+	s := newScrubber([]string{"sk-0123456789", "other-key", `a "b" c`, "no", ""})
+	for in, want := range map[string]string{
+		"key sk-0123456789!":     "key [removed]!",
+		"key other-key and no":   "key [removed] and no",
+		`{"h":"a \"b\" c"}`:      `{"h":"[removed]"}`,
+		"url?key=a+%22b%22+c":    "url?key=[removed]",
+		"cut inside sk-01234567": "cut inside [removed]",
+		"cut inside sk-0123":     "cut inside [removed]",
+		"cut inside sk-0123...":  "cut inside [removed]...",
+		"nothing of it":          "nothing of it",
+	} {
+		got := s.text(in)
+		if got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	if got := newScrubber(nil).text("a"); got != "a" {
+		t.Errorf("%q", got)
 	}
 }

@@ -41,7 +41,7 @@ func Message(body []byte) string {
 	if text == "" {
 		return "(empty body)"
 	}
-	text = string(stream.Head(bytes.TrimSpace(blanks.ReplaceAll([]byte(text), []byte(" "))), maxMessage))
+	text = shorten(strings.TrimSpace(blanks.ReplaceAllString(text, " ")), maxMessage)
 	if m := forbidden.FindSubmatch(body); m != nil {
 		text += fmt.Sprintf(" (the server refuses the field %s: name its dialect)", m[1])
 	}
@@ -94,9 +94,17 @@ func Snippet(body []byte) string {
 		b = tags.ReplaceAll(b, []byte(" "))
 	}
 	b = bytes.TrimSpace(blanks.ReplaceAll(b, []byte(" ")))
-	short := stream.Head(b, maxSnippet)
-	if len(short) < len(b) {
-		return string(short) + "..."
+	return shorten(string(b), maxSnippet)
+}
+
+// ellipsis ends a text that was cut short.
+const ellipsis = "..."
+
+// shorten cuts a text to n bytes, and mends what is not UTF-8 in it.
+func shorten(text string, n int) string {
+	short := string(stream.Head([]byte(text), n))
+	if len(short) < len(text) {
+		short += ellipsis
 	}
-	return strings.ToValidUTF8(string(short), "\uFFFD")
+	return strings.ToValidUTF8(short, "\uFFFD")
 }

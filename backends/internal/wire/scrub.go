@@ -15,7 +15,10 @@ const removed = "[removed]"
 const minSecret = 4
 
 // scrubber takes secrets out of what is reported.
-type scrubber struct{ replace *strings.Replacer }
+type scrubber struct {
+	replace *strings.Replacer
+	forms   []string // as they may stand in a text, the longest first
+}
 
 // newScrubber replaces the secrets as they are, as JSON and as a URL write
 // them.
@@ -33,18 +36,33 @@ func newScrubber(secrets []string) scrubber {
 	}
 	// The longest first, so that no part of one is left when another is in it.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	forms = slices.Compact(forms)
 	var pairs []string
-	for _, f := range slices.Compact(forms) {
+	for _, f := range forms {
 		pairs = append(pairs, f, removed)
 	}
-	return scrubber{strings.NewReplacer(pairs...)}
+	return scrubber{strings.NewReplacer(pairs...), forms}
 }
 
+// text is t without the secrets, and without the first part of one that t, cut
+// short, ends with.
 func (s scrubber) text(t string) string {
 	if s.replace == nil {
 		return t
 	}
-	return s.replace.Replace(t)
+	t = s.replace.Replace(t)
+	body, cut := strings.CutSuffix(t, ellipsis)
+	for _, f := range s.forms {
+		for n := len(f) - 1; n >= minSecret; n-- {
+			if head, ok := strings.CutSuffix(body, f[:n]); ok {
+				body = head + removed
+			}
+		}
+	}
+	if cut {
+		body += ellipsis
+	}
+	return body
 }
 
 func (s scrubber) bytes(b []byte) []byte { return []byte(s.text(string(b))) }
