@@ -132,6 +132,7 @@ func columns(r *bundle.Result, wide bool) []column {
 			return num(v)
 		}
 	}
+	pace, paceOf := paceColumn(r)
 	ttft, e2e, response := ttftOf(r), e2eOf(r), ""
 	if open(r) {
 		response = "*"
@@ -144,12 +145,25 @@ func columns(r *bundle.Result, wide bool) []column {
 		{user, perc(func(g *record.Rung) (record.Value, int64) { return g.PerUserTokensPerS.P50, g.PerUserTokensPerS.Count }, 0.50)},
 		{"TTFT" + response + "\np50\nms", perc(func(g *record.Rung) (record.Value, int64) { return ttft(g).P50, ttft(g).Count }, 0.50)},
 		{"TTFT" + response + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return ttft(g).P95, ttft(g).Count }, 0.95)},
-		{"ITL\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return g.ITL.P95, g.Requests.Completed }, 0.95)},
+		{pace + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return paceOf(g).P95, paceOf(g).Count }, 0.95)},
 		{"E2E" + response + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return e2e(g).P95, e2e(g).Count }, 0.95)},
 		{"errors\n%", func(g *record.Rung) string { return num(errorRate(g).Scale(100)) }},
 		{elasticity, func(g *record.Rung) string { return fixed2(g.Elasticity) }},
 		{verdictHead, func(g *record.Rung) string { return verdictWord(g.Verdict, wide) }},
 	}
+}
+
+// paceColumn is the column of the decoding speed: ITL, or TPOT where that is
+// all that the rungs have.
+func paceColumn(r *bundle.Result) (name string, of func(*record.Rung) *record.Dist) {
+	itl, tpot := false, false
+	for i := range r.Rungs {
+		itl, tpot = itl || r.Rungs[i].ITL.Mean.OK(), tpot || r.Rungs[i].TPOT.Mean.OK()
+	}
+	if tpot && !itl {
+		return "TPOT", func(g *record.Rung) *record.Dist { return &g.TPOT }
+	}
+	return "ITL", func(g *record.Rung) *record.Dist { return &g.ITL }
 }
 
 // notes explain what the cells can't.
