@@ -59,6 +59,15 @@ type Generator struct {
 // measured. Cancelling Run's context ends it at once instead.
 func (g *Generator) Stop() { g.stopOnce.Do(func() { close(g.stop()) }) }
 
+func (g *Generator) isStopped() bool {
+	select {
+	case <-g.stop():
+		return true
+	default:
+		return false
+	}
+}
+
 func (g *Generator) stop() chan struct{} {
 	g.stopInit.Do(func() { g.stopped = make(chan struct{}) })
 	return g.stopped

@@ -34,6 +34,8 @@ type IssueConfig struct {
 	Think profiles.ThinkTime
 	// Schedule holds the intended times of an open loop.
 	Schedule arrival.Schedule
+	// Talks says that users of an open loop may come back for another turn.
+	Talks bool
 	// MaxInFlight caps requests in flight, 0 is no cap. What waits behind it
 	// keeps its intended time.
 	MaxInFlight int
@@ -165,8 +167,11 @@ func (s *Issuer) Exhausted() bool {
 	if _, ok := s.pending(); ok {
 		return false
 	}
-	// Users in flight come back in time to send only when the load goes on.
-	return s.inFlight == 0 || s.until < math.MaxInt64 || s.cfg.Limit > 0 && s.issued >= s.cfg.Limit
+	if s.inFlight == 0 || s.until < math.MaxInt64 || s.cfg.Limit > 0 && s.issued >= s.cfg.Limit {
+		return true
+	}
+	// Only a user in flight can fall due again, where users come back.
+	return s.cfg.Schedule != nil && !s.cfg.Talks
 }
 
 // Backlog calls f with each request of an open loop that was intended before a

@@ -101,6 +101,9 @@ func (l *Ladder) rung(ctx context.Context, r Rung) (end bool, err error) {
 	}
 	mostFailed := true
 	for _, target := range order {
+		if l.Generators[target].isStopped() {
+			return true, ErrInterrupted
+		}
 		if l.Between != nil && len(l.done[target]) > 0 {
 			if err := l.Between(ctx, target, r); err != nil {
 				return true, fmt.Errorf("between rungs, before rung %d: %w", r.Index, err)

@@ -112,7 +112,7 @@ func (r Rung) Issuer() (*Issuer, error) {
 		return nil, fmt.Errorf("rung %d: %w", r.Index, err)
 	}
 	c := IssueConfig{Users: r.Users, Think: r.Closed.ThinkTime, Schedule: s, MaxInFlight: r.MaxInFlight,
-		Limit: r.Limit, Seed: r.Seed, Spread: r.Closed.Ramp.Std()}
+		Limit: r.Limit, Seed: r.Seed, Spread: r.Closed.Ramp.Std(), Talks: r.Workload.Conversation != nil}
 	if r.Users > 1 && c.Spread == 0 {
 		c.Learn, c.Spread = true, r.spread()
 	}
@@ -141,10 +141,22 @@ func (r Rung) Recording(start int64, limits record.Limits, settle []record.Asked
 	if r.Mode != record.Closed {
 		c.Concurrency = r.MaxInFlight
 	}
-	if r.Stage.Until == "settled" {
+	if length, ok := r.finite(); ok {
+		c.AutoWarmup, c.MinRequests, c.MaxDuration = false, 0, 0
+		c.Measure = max(length-c.Warmup, time.Millisecond)
+	} else if r.Stage.Until == "settled" {
 		c.Until = settle
 	}
 	return c
+}
+
+// finite returns the length of a load that ends by itself, a ramp's or a
+// trace's. All of it but the warm-up is the window: it has no steady state.
+func (r Rung) finite() (time.Duration, bool) {
+	if r.trace == nil && (r.Mode != record.Open || r.Open.Ramp == nil) {
+		return 0, false
+	}
+	return r.span() + time.Millisecond, true // the last request belongs to it
 }
 
 // Scheduled counts the intended times from start to before end, as offsets

@@ -373,3 +373,51 @@ func TestClientCancellation(t *testing.T) {
 		})
 	}
 }
+
+func TestRampIsOneWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{ttft: 100 * time.Millisecond, tokens: 1}
+		rungs, err := climb(t, f, profile(func(p *profiles.Profile) {
+			p.Load = open(profiles.OpenLoad{Ramp: &profiles.Ramp{From: 10, To: 90, Over: dur(40 * time.Second)}, Arrivals: "constant"})
+			p.Stage.Warmup = profiles.Warmup{Auto: true}
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rungs[0]
+		if r.Requests.Completed != 2000 || r.Window.StartS != 0 || !near(r.Window.EndS, 40, 0.001) {
+			t.Errorf("%+v in %+v, want 2000 requests in 40 s", r.Requests, r.Window)
+		}
+	})
+}
+
+func TestEndOfARampIsDrained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{hang: true}
+		start := time.Now()
+		_, err := climb(t, f, profile(func(p *profiles.Profile) {
+			p.Load = open(profiles.OpenLoad{Ramp: &profiles.Ramp{From: 1, To: 9, Over: dur(4 * time.Second)}})
+			p.Stage.Timeout = dur(time.Hour)
+		}), nil)
+		if took := time.Since(start); err != nil || took > 10*time.Second {
+			t.Errorf("ended after %v, want 4 s and 5 s of drain; %v", took, err)
+		}
+	})
+}
+
+func TestStopBetweenRungs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{ttft: 100 * time.Millisecond, tokens: 1}
+		rungs, err := climb(t, f, profile(func(p *profiles.Profile) { p.Load = closed(1, 2) }), func(l *Ladder) {
+			l.Between = func(context.Context, int, Rung) error { return nil }
+			keep := l.OnRung
+			l.OnRung = func(target int, r record.Rung, h record.Histograms) error {
+				l.Stop()
+				return keep(target, r, h)
+			}
+		})
+		if !errors.Is(err, ErrInterrupted) || len(rungs) != 1 {
+			t.Errorf("%d rungs, %v", len(rungs), err)
+		}
+	})
+}
