@@ -24,22 +24,32 @@ import (
 // a test holds the two ways to each other.
 func SSE(src Source, maxEvent int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		b := &blocks{lines: lines{src: src, max: limit(maxEvent)}, yield: yield, rest: []byte(":\n\n")}
-		// The parser's own limit has room for what blocks adds to an event.
-		for e, err := range sse.Read(b, &sse.ReadConfig{MaxEventSize: 2*b.max + firstBuffer}) {
-			if b.stopped {
-				return
-			}
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			if (e.Data != "" || e.Type == errorField) && !b.give(e.Type, lend(e.Data)) {
-				return
-			}
+		b := &blocks{lines: lines{src: src, max: limit(maxEvent)}, yield: yield}
+		if b.next() {
+			b.parse()
 		}
 		if err := b.failure(); err != nil && !b.stopped {
 			yield(Event{}, err)
+		}
+	}
+}
+
+// parse gives the event at hand, and those that next finds after it, to the
+// parser. A comment goes ahead of them, after which the parser looks for no
+// byte order mark: it has been passed over.
+func (b *blocks) parse() {
+	b.rest = append([]byte(":\n\n"), b.rest...)
+	// The parser's own limit has room for what blocks adds to an event.
+	for e, err := range sse.Read(b, &sse.ReadConfig{MaxEventSize: 2*b.max + firstBuffer}) {
+		if b.stopped {
+			return
+		}
+		if err != nil {
+			b.err = err
+			return
+		}
+		if (e.Data != "" || e.Type == errorField) && !b.give(e.Type, lend(e.Data)) {
+			return
 		}
 	}
 }
@@ -49,9 +59,7 @@ const errorField = "error"
 
 // blocks cuts a stream into events, each of whole lines up to the blank line
 // that ends it. It is the parser's input: a Read hands out one event. Events of
-// a single line of data go to yield instead. The first Read hands out a
-// comment, after which the parser looks for no byte order mark: blocks has
-// passed over it.
+// a single line of data go to yield instead.
 type blocks struct {
 	lines
 	yield        func(Event, error) bool

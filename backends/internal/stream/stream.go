@@ -58,7 +58,8 @@ type lines struct {
 	err   error
 }
 
-const firstBuffer = 4 << 10
+// firstBuffer is how much a stream holds until an event needs more, in bytes.
+const firstBuffer = 2 << 10
 
 // bom is the byte order mark that may open a stream.
 var bom = []byte("\xEF\xBB\xBF")

@@ -10,11 +10,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 )
 
 const (
-	readBuffer = 8 << 10
+	readBuffer = 4 << 10
 	// maxHead bounds an answer's status line and header, in bytes.
 	maxHead = 1 << 20
 )
@@ -30,7 +31,6 @@ type conn struct {
 	head    int64 // bytes that a header may still take, negative for no limit
 	failed  error // of the last read
 	used    bool  // has carried a request before
-	request []byte
 	remote  string
 }
 
@@ -183,11 +183,7 @@ func (t *Transport) Do(ctx context.Context, r *Request) (*Response, Cost, error)
 // it failed before any byte of the answer.
 func (t *Transport) exchange(ctx context.Context, c *conn, r *Request) (resp *Response, early bool, err error) {
 	stop := context.AfterFunc(ctx, c.interrupt)
-	c.request = t.appendRequest(c.request[:0], r)
-	_, writeErr := c.rw.Write(c.request)
-	if cap(c.request) > writePiece {
-		c.request = nil
-	}
+	writeErr := t.write(c, r)
 	if r.Sent != nil {
 		r.Sent(c.stamped.sent)
 	}
@@ -215,6 +211,18 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request) (resp *Re
 		transport: t, conn: c, stop: stop,
 		body: newBody(c.br, head), reuse: !head.Close && writeErr == nil,
 	}, false, nil
+}
+
+// buffers holds what requests are written into, only while they are.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// write hands the whole request to the connection.
+func (t *Transport) write(c *conn, r *Request) error {
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	*b = t.appendRequest((*b)[:0], r)
+	_, err := c.rw.Write(*b)
+	return err
 }
 
 // readHead reads header after header until one is final.

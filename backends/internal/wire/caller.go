@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxBody bounds what is kept of a failed answer, in bytes.
-	maxBody = 4 << 10
+	maxBody = 2 << 10
 	// drainBytes and drainTime bound the reading on after the end mark.
 	drainBytes = 1 << 20
 	drainTime  = time.Second
