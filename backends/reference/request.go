@@ -224,6 +224,9 @@ type plan struct {
 	usage, contUsed bool
 }
 
+// maxChoices bounds the sequences of one request.
+const maxChoices = 4096
+
 // newPlan checks a request against the model.
 func (s *Server) newPlan(r *apiRequest, chat bool) (*plan, *apiError) {
 	p := &plan{chat: chat, n: 1, minTokens: r.MinTokens, ignoreEOS: r.IgnoreEOS, stop: r.Stop, tokenIDs: r.ReturnTokenIDs, stream: r.Stream}
@@ -249,6 +252,9 @@ func (s *Server) newPlan(r *apiRequest, chat bool) (*plan, *apiError) {
 	var err *apiError
 	if p.prompts, err = s.prompts(r, chat); err != nil {
 		return nil, err
+	}
+	if len(p.prompts)*p.n > maxChoices {
+		return nil, badValue("prompt", "%d prompts with n=%d are more than %d choices", len(p.prompts), p.n, maxChoices)
 	}
 	asked, name := r.MaxTokens, "max_tokens"
 	if chat && r.MaxCompletionTokens != nil {

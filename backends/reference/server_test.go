@@ -150,6 +150,7 @@ func TestAnswers(t *testing.T) {
 		{"err_top_p", "/v1/completions", `{"prompt":"a","top_p":0}`, 400},
 		{"err_top_k", "/v1/completions", `{"prompt":"a","top_k":-2}`, 400},
 		{"err_n", "/v1/completions", `{"prompt":"a","n":0}`, 400},
+		{"err_choices", "/v1/completions", `{"prompt":[[1]` + strings.Repeat(",[1]", 40) + `],"n":128}`, 400},
 		{"err_min_tokens", "/v1/completions", `{"prompt":"a","max_tokens":2,"min_tokens":3}`, 400},
 		{"err_stop", "/v1/completions", `{"prompt":"a","stop":[""]}`, 400},
 		{"err_logprobs", "/v1/completions", `{"prompt":"a","logprobs":21}`, 400},
