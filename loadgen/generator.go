@@ -95,7 +95,7 @@ func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histog
 	evidence.Client = run.cost()
 	evidence.Asked = g.Settle
 	evidence.SharedTokens, evidence.TemplateTokens = r.Workload.Prefix.SharedTokens, g.Source.Overhead()
-	evidence.ReuseWanted = r.Workload.Conversation != nil
+	evidence.ReuseWanted = r.Workload.Conversation != nil || r.trace != nil && r.trace.Request(0).Blocks != nil
 	evidence.Scheduled = r.Scheduled(time.Duration(start-run.begin), time.Duration(end-run.begin))
 	rung, histograms := run.recorder.Result(evidence)
 	return rung, histograms, run.err()

@@ -89,7 +89,7 @@ func (r Rung) Schedule() (arrival.Schedule, error) {
 func (r Rung) Lengths(k int64) prompt.Lengths {
 	if r.trace != nil {
 		t := r.trace.Request(int(k))
-		return prompt.Lengths{Input: t.Input, Output: t.Output}
+		return prompt.Lengths{Input: t.Input, Output: t.Output, Blocks: t.Blocks}
 	}
 	return prompt.DrawLengths(r.Workload, r.Seed, k)
 }

@@ -55,7 +55,12 @@ func Most(l profiles.Length) int {
 }
 
 // Lengths are the token counts of one request.
-type Lengths struct{ Input, Output int }
+type Lengths struct {
+	Input, Output int
+	// Blocks names the blocks of 512 tokens that the prompt begins with, where a
+	// trace does: equal names are equal tokens within a run.
+	Blocks []int64
+}
 
 // DrawLengths draws the lengths of request k of a rung: a function of the rung's
 // seed and k alone, so that they do not depend on the order of sending.
@@ -71,4 +76,5 @@ const (
 	streamPrefix  = 0xb3
 	streamCancel  = 0xb4
 	streamTurns   = 0xb5
+	streamBlocks  = 0xb6
 )

@@ -22,36 +22,29 @@ type pool struct {
 	count    counter
 }
 
-// shared is the part of a prompt that its group has in common.
-type shared struct {
-	units int
-	draw  *draw.Source
-}
+// origin gives the random numbers that unit i of a prompt is drawn from. It is
+// asked in the order of the units.
+type origin func(i int) *draw.Source
 
-// ids makes a prompt of n ids, the shared ones first.
-func (p *pool) ids(prefix shared, own *draw.Source, n int) []int32 {
+// own is the origin of a prompt that shares nothing.
+func own(d *draw.Source) origin { return func(int) *draw.Source { return d } }
+
+// ids makes a prompt of n ids.
+func (p *pool) ids(from origin, n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
-		d := own
-		if i < prefix.units {
-			d = prefix.draw
-		}
-		ids[i] = p.tokens[d.IntN(len(p.tokens))]
+		ids[i] = p.tokens[from(i).IntN(len(p.tokens))]
 	}
 	return ids
 }
 
-// text makes a prompt of n words, the shared ones first.
-func (p *pool) text(prefix shared, own *draw.Source, n int) string {
+// text makes a prompt of the lead and n words.
+func (p *pool) text(from origin, n int) string {
 	var b strings.Builder
 	b.Grow(6*n + len(p.lead))
 	b.WriteString(p.lead)
 	for i := range n {
-		d := own
-		if i < prefix.units {
-			d = prefix.draw
-		}
-		b.WriteString(p.words[d.IntN(len(p.words))])
+		b.WriteString(p.words[from(i).IntN(len(p.words))])
 	}
 	return b.String()
 }
@@ -134,7 +127,7 @@ func (p *pool) adds(length func(string) (int, error)) (bool, error) {
 	d := draw.New(1)
 	for range 8 {
 		n := 1 + d.IntN(400)
-		got, err := length(p.text(shared{}, d, n))
+		got, err := length(p.text(own(d), n))
 		if err != nil || got != p.overhead+n {
 			return false, err
 		}

@@ -205,6 +205,29 @@ func TestSharedPrefix(t *testing.T) {
 	}
 }
 
+func TestNamedBlocksAreShared(t *testing.T) {
+	c := &target{can: backends.Capabilities{TokenIDs: true}}
+	s, err := New(t.Context(), Config{Workload: &profiles.Workload{}, Client: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := [][]int64{{7, 8}, {7, 9}, {7, 8}}
+	st := s.Open(t.Context(), 1, func(k int64) Lengths { return Lengths{Input: 1200, Output: 1, Blocks: blocks[k%3]} }, 0)
+	defer st.Close()
+	var ids [3][]int32
+	for k := range ids {
+		it, err := st.Take(t.Context(), int64(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[k] = it.Prompt.IDs
+	}
+	if !slices.Equal(ids[0][:512], ids[1][:512]) || slices.Equal(ids[0][512:1024], ids[1][512:1024]) ||
+		!slices.Equal(ids[0][:1024], ids[2][:1024]) || slices.Equal(ids[0][1024:], ids[2][1024:]) {
+		t.Error("prompts do not share exactly the blocks that they name")
+	}
+}
+
 func TestWithoutATokenizerUsageSizesPrompts(t *testing.T) {
 	tok := tokenizers(t)["bytes"]
 	c := &target{tokenizer: tok, can: backends.Capabilities{Chat: true}}

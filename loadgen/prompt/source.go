@@ -213,41 +213,65 @@ func (s *Source) fill(ctx context.Context, it *Item, seed uint64, k int64, l Len
 	it.units = max(0, l.Input-int(s.offset.Load()))
 	key := draw.Mix(seed, streamTokens, s.salt, uint64(k))
 	if s.form == ByIDs {
-		it.Prompt.IDs = s.pool.ids(s.prefix(key), draw.New(key), it.units)
+		it.Prompt.IDs = s.pool.ids(s.origin(key, l.Blocks), it.units)
 		return nil
 	}
-	it.Prompt = s.text(key, it.units)
+	it.Prompt = s.text(key, l.Blocks, it.units)
 	if s.form == ByTokenizer || s.form == ByServer && s.checks.Add(-1) >= 0 {
-		return s.exact(ctx, it, key)
+		return s.exact(ctx, it, key, l.Blocks)
 	}
 	return nil
 }
 
 // text makes the text of n units that a key names. Fewer units of the same key
 // are the beginning of more.
-func (s *Source) text(key uint64, n int) backends.Prompt {
-	return s.prompt(s.pool.text(s.prefix(key), draw.New(key), n))
+func (s *Source) text(key uint64, blocks []int64, n int) backends.Prompt {
+	return s.prompt(s.pool.text(s.origin(key, blocks), n))
 }
 
-// prefix returns the units that the request of a key shares with its group.
-func (s *Source) prefix(key uint64) shared {
+// blockTokens is the length of a trace's named blocks (Mooncake).
+const blockTokens = 512
+
+// origin is where the units of a prompt come from: the blocks that a trace
+// names, or the prefix of the prompt's group, and after them the key.
+func (s *Source) origin(key uint64, blocks []int64) origin {
+	rest := draw.New(key)
+	if len(blocks) > 0 {
+		at, block := -1, rest
+		return func(i int) *draw.Source {
+			b := i / blockTokens
+			if b >= len(blocks) {
+				return rest
+			}
+			if b != at {
+				at, block = b, draw.New(s.salt, streamBlocks, uint64(blocks[b]))
+			}
+			return block
+		}
+	}
 	p := s.cfg.Workload.Prefix
 	if p.SharedTokens <= 0 {
-		return shared{}
+		return own(rest)
 	}
 	group := draw.New(key, streamPrefix).IntN(max(1, p.Groups))
-	return shared{units: p.SharedTokens, draw: draw.New(s.salt, streamPrefix, uint64(group))}
+	prefix := draw.New(s.salt, streamPrefix, uint64(group))
+	return func(i int) *draw.Source {
+		if i < p.SharedTokens {
+			return prefix
+		}
+		return rest
+	}
 }
 
 // exact counts a text prompt and lengthens or shortens it until its length is
 // right; where no length of one text is, it tries others.
-func (s *Source) exact(ctx context.Context, it *Item, key uint64) error {
+func (s *Source) exact(ctx context.Context, it *Item, key uint64, blocks []int64) error {
 	nearest := 0
 	for try := range uint64(8) {
 		n := max(0, it.Input-int(s.offset.Load()))
 		for range 12 {
 			if try > 0 || n != it.units {
-				it.Prompt, it.units = s.text(retry(key, try), n), n
+				it.Prompt, it.units = s.text(retry(key, try), blocks, n), n
 			}
 			ids, err := s.pool.count(ctx, it.Prompt)
 			if err != nil {

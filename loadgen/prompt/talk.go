@@ -76,7 +76,7 @@ func (t *Talk) Turn(ctx context.Context) (*Item, error) {
 		}
 		said = spoken(it.Prompt)
 	default:
-		said = s.pool.text(shared{}, draw.New(key, streamTokens, s.salt, uint64(t.said)), l.Input)
+		said = s.pool.text(own(draw.New(key, streamTokens, s.salt, uint64(t.said))), l.Input)
 	}
 	t.said++
 	t.history = append(t.history, backends.Message{Role: "user", Content: said})
