@@ -3,9 +3,11 @@ package importer_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -273,4 +275,47 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("an accepted file gives a result against the schema: %v", err)
 		}
 	})
+}
+
+// repeated reads s n times.
+type repeated struct {
+	s  string
+	n  int
+	at int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.n == 0 {
+		return 0, io.EOF
+	}
+	c := copy(p, r.s[r.at:])
+	if r.at += c; r.at == len(r.s) {
+		r.at, r.n = 0, r.n-1
+	}
+	return c, nil
+}
+
+// TestDetailsTakeNoMemory reads 32 MiB of texts and of gaps between chunks in
+// a small part of it.
+func TestDetailsTakeNoMemory(t *testing.T) {
+	const requests = 20_000
+	text := `"` + strings.Repeat("an answer that nobody reads ", 40) + `",`
+	file := io.MultiReader(
+		strings.NewReader(`{"backend":"vllm","model_id":"m","completed":20001,"failed":0,"num_prompts":20001,"request_throughput":10,"output_throughput":20,"duration":2000,"max_concurrency":2,"generated_texts":[`),
+		&repeated{s: text, n: requests}, strings.NewReader(`""],"ttfts":[`),
+		&repeated{s: "0.25,", n: requests}, strings.NewReader(`0.25],"output_lens":[`),
+		&repeated{s: "101,", n: requests}, strings.NewReader(`101],"itls":[`),
+		&repeated{s: "[" + strings.Repeat("0.01,", 99) + "0.01],", n: requests}, strings.NewReader("["+strings.Repeat("0.01,", 99)+"0.01]]}"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := importer.Read(file, "big.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	near(t, "TPOT", r.Rungs[0].TPOT.Mean, 10)
+	near(t, "E2E p99", r.Rungs[0].E2E.P99, 1250)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 16 {
+		t.Errorf("%d MiB were taken", got)
+	}
 }

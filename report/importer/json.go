@@ -14,6 +14,7 @@ import (
 // itself has no bound.
 const (
 	maxDepth   = 64
+	maxWord    = 40
 	maxString  = 1 << 20  // bytes of a text that is kept
 	maxValues  = 2 << 20  // texts, objects and the like
 	maxNumbers = 32 << 20 // numbers of number lists
@@ -39,6 +40,7 @@ type gaps struct {
 // above.
 type parser struct {
 	r       *bufio.Reader
+	word    []byte // the last word read
 	line    int
 	values  int
 	numbers int
@@ -166,23 +168,19 @@ func (p *parser) list(depth int) (any, error) {
 	numbers, mixed := []float64{}, []any(nil)
 	err := p.sequence('[', ']', func() error {
 		if c, err := p.next(); err == nil && mixed == nil && c != '{' && c != '[' && c != '"' {
-			v, err := p.literal()
-			if err != nil {
-				return err
-			}
-			f, isNumber := v.(float64)
-			if isNumber || v == nil {
-				if !isNumber {
-					f = math.NaN()
-				}
-				if p.numbers++; p.numbers > maxNumbers {
-					return p.wrong("more than %d numbers", maxNumbers)
-				}
-				numbers = append(numbers, f)
+			f, known, err := p.number()
+			if word := string(p.word); err != nil && (word == "true" || word == "false") {
+				mixed = append(boxed(numbers), word == "true")
 				return nil
 			}
-			mixed = append(boxed(numbers), v)
-			return nil
+			if !known {
+				f = math.NaN()
+			}
+			if p.numbers++; p.numbers > maxNumbers {
+				return p.wrong("more than %d numbers", maxNumbers)
+			}
+			numbers = append(numbers, f)
+			return err
 		}
 		if mixed == nil {
 			mixed = boxed(numbers)
@@ -215,8 +213,8 @@ func (p *parser) gaps() (*gaps, error) {
 			return p.skip(1)
 		}
 		err := p.sequence('[', ']', func() error {
-			v, err := p.literal()
-			if f, ok := v.(float64); ok {
+			f, known, err := p.number()
+			if known {
 				sum, n = sum+f, n+1
 				g.all.add(f)
 			}
@@ -234,44 +232,59 @@ func (p *parser) gaps() (*gaps, error) {
 // literal reads a number, true, false, null, NaN or Infinity; the last three
 // are nil.
 func (p *parser) literal() (any, error) {
-	if _, err := p.next(); err != nil {
-		return nil, p.wrong("the file ends within a value")
+	f, known, err := p.number()
+	switch {
+	case err == nil && known:
+		return f, nil
+	case err == nil:
+		return nil, nil
+	case string(p.word) == "true":
+		return true, nil
+	case string(p.word) == "false":
+		return false, nil
+	default:
+		return nil, err
 	}
-	var word [40]byte
-	n := 0
+}
+
+// number reads a number without allocating; known is false for null, NaN and
+// Infinity.
+func (p *parser) number() (f float64, known bool, err error) {
+	if err := p.readWord(); err != nil {
+		return 0, false, err
+	}
+	switch string(p.word) {
+	case "null", "NaN", "Infinity", "-Infinity":
+		return 0, false, nil
+	}
+	f, err = strconv.ParseFloat(string(p.word), 64)
+	if err != nil || p.word[0] > '9' {
+		return 0, false, p.wrong("%q is no JSON value", p.word)
+	}
+	return f, true, nil
+}
+
+// readWord reads letters, digits and signs into p.word.
+func (p *parser) readWord() error {
+	p.word = p.word[:0]
+	if _, err := p.next(); err != nil {
+		return p.wrong("the file ends within a value")
+	}
 	for {
 		c, err := p.r.ReadByte()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' || c == '-' || c == '+') {
-			if err := p.r.UnreadByte(); err != nil {
-				return nil, err
-			}
-			break
+			return p.r.UnreadByte()
 		}
-		if n == len(word) {
-			return nil, p.wrong("%s... is no JSON value", word[:])
+		if len(p.word) == maxWord {
+			return p.wrong("%s... is no JSON value", p.word)
 		}
-		word[n] = c
-		n++
-	}
-	switch s := string(word[:n]); s {
-	case "null", "NaN", "Infinity", "-Infinity":
-		return nil, nil
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
-	default:
-		f, err := strconv.ParseFloat(s, 64)
-		if err != nil || n == 0 || s[0] > '9' {
-			return nil, p.wrong("%q is no JSON value", s)
-		}
-		return f, nil
+		p.word = append(p.word, c)
 	}
 }
 

@@ -166,3 +166,53 @@ func TestSeveralBundlesInBrowser(t *testing.T) {
 		t.Error("the second of two bundles of one name is not told apart")
 	}
 }
+
+// TestKeyboardAndThemeInBrowser presses keys and the theme's button by a script
+// that is added to the page, its content policy taken out.
+func TestKeyboardAndThemeInBrowser(t *testing.T) {
+	b := written(t, bundletest.Result(), 500)
+	page, err := os.ReadFile(filepath.Join(b.Dir, bundle.HTMLFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAllString(string(page), "")
+	text += `<script>setTimeout(() => {
+		const figure = document.getElementById("chart-throughput"), plot = figure.querySelector(".plot");
+		plot.focus();
+		for (const key of ["ArrowRight", "ArrowRight"]) plot.dispatchEvent(new KeyboardEvent("keydown", { key }));
+		document.body.dataset.said = figure.querySelector("output").textContent;
+		const pick = document.getElementById("rung");
+		pick.value = "0"; pick.dispatchEvent(new Event("change"));
+		const before = document.documentElement.dataset.theme;
+		document.getElementById("theme").click();
+		document.body.dataset.theme = before + " to " + document.documentElement.dataset.theme;
+	}, 500);</script>`
+	path := filepath.Join(t.TempDir(), "keys.html")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dom, console := open(t, path)
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	for _, want := range []string{`data-theme="light to dark"`, `load 2: 185 output tok/s at 1.99 requests in flight, mean`} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the document lacks %q", want)
+		}
+	}
+	if got := drawn(t, dom)["chart-throughput"]; got != len(bundletest.Loads) {
+		t.Errorf("%d points drawn in the dark, want %d", got, len(bundletest.Loads))
+	}
+}
+
+// TestOpenLoopInBrowser checks the chart that only an open ladder has.
+func TestOpenLoopInBrowser(t *testing.T) {
+	r := variants()["open"]
+	dom, console := open(t, filepath.Join(written(t, r, 100).Dir, bundle.HTMLFile))
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	if got := drawn(t, dom)["chart-rate"]; got != len(r.Rungs) {
+		t.Errorf("%d points of the rate drawn, want %d", got, len(r.Rungs))
+	}
+}
