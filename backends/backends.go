@@ -94,8 +94,9 @@ type Event struct {
 }
 
 // Sink receives the life of one request. Calls come from one goroutine, in
-// order: Sent, FirstByte, then events. A request that is sent again on a new
-// connection calls Sent again, and the later stamp holds.
+// order: Sent, FirstByte, then events. A request that is sent again, on a new
+// connection or as a retry that was asked for, calls Sent again, and what came
+// before that call is void.
 type Sink interface {
 	// Sent is called with the time just before the request's last write.
 	Sent(at int64)

@@ -152,6 +152,13 @@ func wireConfig(o Options, target *url.URL) (wire.Config, error) {
 			// The line itself may be a secret put in the wrong place.
 			return cfg, usagef("header %d is not of the form 'name: value'", i+1)
 		}
+		switch strings.ToLower(name) {
+		case "host":
+			o.Host = value
+			continue
+		case "content-length", "transfer-encoding", "connection", "accept-encoding":
+			return cfg, usagef("header %d: %s belongs to the client itself", i+1, name)
+		}
 		cfg.Header = append(cfg.Header, transport.Field{Name: name, Value: value})
 		cfg.Secrets = append(cfg.Secrets, value)
 		if _, token, ok := strings.Cut(value, " "); ok {

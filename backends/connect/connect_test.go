@@ -172,6 +172,7 @@ func TestMistakes(t *testing.T) {
 		{"endpoint", Options{URL: two, Model: "a", Endpoint: "chats"}, `"chats"`},
 		{"header", Options{URL: two, Headers: []string{"secretvalue"}}, "name: value"},
 		{"header with a line end", Options{URL: two, Headers: []string{"a: secretvalue\r\nb: c"}}, "name: value"},
+		{"a header of the client's own", Options{URL: two, Headers: []string{"Content-Length: 7"}}, "belongs to the client"},
 		{"certificates", Options{URL: "https://127.0.0.1:1", CACert: "/nowhere/ca.pem"}, "/nowhere/ca.pem"},
 		{"HTTP/2 without TLS", Options{URL: two, HTTP2: true}, "https"},
 	}
@@ -231,6 +232,29 @@ func TestUnusable(t *testing.T) {
 				t.Errorf("the key stands in %v", err)
 			}
 		})
+	}
+}
+
+// TestHeaders are sent with every request, probes included; Host is the name
+// that is asked for.
+func TestHeaders(t *testing.T) {
+	asked := make(chan *http.Request, 32)
+	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
+		asked <- c.Request
+		_, err := io.WriteString(c, wiretest.Plain(200, "application/json", models("vllm", "")))
+		return err == nil
+	})
+	client, err := Open(t.Context(), Options{URL: s.URL, APIKey: "k", Headers: []string{"X-Team: a: b", "host: gateway.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	client.Stream(t.Context(), &backends.Request{MaxTokens: 1, Prompt: backends.Prompt{Text: "x"}}, &wiretest.Sink{})
+	for len(asked) > 0 {
+		r := <-asked
+		if r.Host != "gateway.test" || r.Header.Get("X-Team") != "a: b" || r.Header.Get("Authorization") != "Bearer k" || r.Header.Get("User-Agent") != "headway" {
+			t.Errorf("%s %s of %s with %v", r.Method, r.URL, r.Host, r.Header)
+		}
 	}
 }
 

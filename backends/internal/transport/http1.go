@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -123,6 +124,9 @@ type Request struct {
 	// arrival of the answer's first byte. Either may be nil.
 	Sent, FirstByte func(at int64)
 }
+
+// UserAgent is what requests call their sender.
+const UserAgent = "headway"
 
 // Field is one header line.
 type Field struct{ Name, Value string }
@@ -257,6 +261,9 @@ func (t *Transport) appendRequest(b []byte, r *Request) []byte {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, t.host...)
 	b = append(b, "\r\nAccept-Encoding: identity\r\n"...)
+	if !slices.ContainsFunc(r.Header, func(f Field) bool { return strings.EqualFold(f.Name, "User-Agent") }) {
+		b = append(b, "User-Agent: "+UserAgent+"\r\n"...)
+	}
 	if t.proxy != nil && t.tls == nil {
 		if auth := proxyAuth(t.proxy); auth != "" {
 			b = append(b, "Proxy-Authorization: "...)

@@ -50,8 +50,9 @@ func (t *Transport) doNetHTTP(ctx context.Context, r *Request) (*Response, Cost,
 		sent = clock.Now()
 	}
 	req.Host = t.host
+	req.Header.Set("User-Agent", UserAgent)
 	for _, f := range r.Header {
-		req.Header.Add(f.Name, f.Value)
+		req.Header.Set(f.Name, f.Value)
 	}
 	resp, err := t.h2.Do(req)
 	now := clock.Now()

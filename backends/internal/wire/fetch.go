@@ -63,11 +63,12 @@ func (f Fetcher) do(ctx context.Context, method, path string, body []byte) (Answ
 		return Answer{}, fmt.Errorf("%s%s: %w", f.cfg.Target, f.scrub.text(path), err)
 	}
 	req.Host = t.Host()
+	req.Header.Set("User-Agent", transport.UserAgent)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for _, h := range f.cfg.Header {
-		req.Header.Add(h.Name, h.Value)
+		req.Header.Set(h.Name, h.Value)
 	}
 	resp, err := t.HTTP().Do(req)
 	if err != nil {
