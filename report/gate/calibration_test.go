@@ -142,7 +142,7 @@ func TestCalibrationTable(t *testing.T) {
 	}
 	fmt.Println("| judged | between runs | AR(1) | sd of log TTFT | requests | runs a side | equal: pass / fail / open | 5 % slower | 10 % slower |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	const trials = 200
+	const trials = 100
 	noises := []noise{usual, {0.02, 0.5, 0.3, 1000}, {0.01, 0.9, 0.3, 1000}, {0.01, 0.5, 0.6, 1000}, {0.01, 0.5, 0.3, 300}}
 	for _, way := range ways {
 		for _, n := range noises {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/slo"
+	"github.com/headway-bench/headway/report/stat"
 )
 
 // errorRise judges the error rate of both sides by its absolute rise, as a
@@ -33,7 +34,8 @@ func (l pairedLoad) errorRise() Check {
 		c.Message = fmt.Sprintf("%.3g %%, base %.3g %%", 100*q, 100*p)
 	default:
 		c.Status = Inconclusive
-		c.Message = fmt.Sprintf("errors went from %.3g %% to %.3g %%: more requests would tell whether they rose by 1 point", 100*p, 100*q)
+		c.Need = stat.Need(math.Sqrt((p*(1-p)+q*(1-q))/2), rise-maxErrorRise, 0.025)
+		c.Message = fmt.Sprintf("errors went from %.3g %% to %.3g %%: about %d requests a side would tell whether they rose by 1 point", 100*p, 100*q, c.Need)
 	}
 	return c
 }

@@ -57,6 +57,7 @@ func TestJudgeBaseline(t *testing.T) {
 		{"a metric on one side only", change(series(5, 1, 1), func(r *record.Rung) { r.ITL = record.Dist{} }), series(5, 1, 2), Options{}, 2},
 		{"too few samples", change(series(5, 1, 1), func(r *record.Rung) { r.TTFT.Count, r.TTFT.P95 = 50, record.Value{} }), series(5, 1, 2), Options{}, 4},
 		{"errors rose", series(5, 1, 1), change(series(5, 1, 2), func(r *record.Rung) { r.Requests.Failed = 50 }), Options{}, 1},
+		{"errors that may have risen", series(1, 1, 1), change(series(1, 1, 1), func(r *record.Rung) { r.Requests.Failed = 8 }), Options{Metrics: []Metric{{"ttft", "p95", false}}, MaxRegression: 0.5}, 4},
 		{"a metric that nobody has", series(5, 1, 1), series(5, 1, 2), Options{Metrics: []Metric{{"ttfo", "p50", false}}}, 2},
 	}
 	for _, tt := range tests {
