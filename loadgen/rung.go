@@ -141,6 +141,9 @@ func (r Rung) Recording(start int64, limits record.Limits, settle []record.Asked
 	if r.Mode != record.Closed {
 		c.Concurrency = r.MaxInFlight
 	}
+	if r.Limit > 0 {
+		c.MinRequests = 0 // the load has as many requests as it was planned to have
+	}
 	if length, ok := r.finite(); ok {
 		c.AutoWarmup, c.MinRequests, c.MaxDuration = false, 0, 0
 		c.Measure = max(length-c.Warmup, time.Millisecond)
