@@ -2,7 +2,6 @@ package render_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,6 +145,7 @@ func TestHostileTextInBrowser(t *testing.T) {
 
 func TestSeveralBundlesInBrowser(t *testing.T) {
 	first, second := written(t, bundletest.Result(), 500), written(t, bundletest.Result(), 500)
+	first.Path, second.Path = "runs/a", "runs/b"
 	path := filepath.Join(t.TempDir(), "two.html")
 	f, err := os.Create(path)
 	if err != nil {
@@ -162,8 +162,10 @@ func TestSeveralBundlesInBrowser(t *testing.T) {
 	if got, want := drawn(t, dom)["chart-throughput"], 2*len(bundletest.Loads); got != want {
 		t.Errorf("%d points drawn, want %d", got, want)
 	}
-	if !strings.Contains(dom, fmt.Sprintf("%s (2)", first.Result.Profile.Name)) {
-		t.Error("the second of two bundles of one name is not told apart")
+	for _, path := range []string{"a", "b"} {
+		if !strings.Contains(dom, first.Result.Profile.Name+", "+path) {
+			t.Errorf("bundle %s of two of one name is not told apart", path)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,12 +157,21 @@ func scriptHash(script string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// nameAll gives every bundle a short name that no other has, and a colour.
+// nameAll gives every bundle a short name that no other has, and a colour: the
+// profile's name, with the directory's where several profiles share it, with a
+// number where that does not tell them apart.
 func nameAll(bundles []*bundle.Bundle) []named {
-	used := map[string]int{}
+	shared, used := map[string]int{}, map[string]int{}
+	for _, b := range bundles {
+		shared[b.Result.Profile.Name]++
+	}
 	out := make([]named, len(bundles))
 	for i, b := range bundles {
-		name := cut(plain(known(b.Result.Profile.Name)), 60)
+		name := known(b.Result.Profile.Name)
+		if shared[b.Result.Profile.Name] > 1 && b.Path != "" {
+			name += ", " + filepath.Base(b.Path)
+		}
+		name = cut(plain(name), 60)
 		if used[name]++; used[name] > 1 {
 			name += fmt.Sprintf(" (%d)", used[name])
 		}
