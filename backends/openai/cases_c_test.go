@@ -168,7 +168,6 @@ func TestTimeoutAndCancel(t *testing.T) {
 			if _, out := stream(t, client, 16); out.Class != backends.Timeout {
 				t.Errorf("timed out as %v: %s", out.Class, out.Err)
 			}
-			<-written
 			client = open(t, s.URL, "vllm")
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
@@ -195,9 +194,15 @@ func TestFinishThenSilence(t *testing.T) {
 		io.Copy(io.Discard, c)
 		return false
 	})
-	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Timeout = 30 * time.Millisecond })
-	sink, out := stream(t, client, 16)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop", warnings: "open_after_end"}.check(t, sink, out)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sink := wiretest.Sink{OnEvent: func(e backends.Event) {
+		if e.Kind&backends.KindFinish != 0 {
+			cancel()
+		}
+	}}
+	out := open(t, s.URL, "vllm").Stream(ctx, ask(16), &sink)
+	want{text: "a", outputs: 1, tokens: -1, finish: "stop", warnings: "open_after_end"}.check(t, &sink, out)
 }
 
 // TestEndlessStream: a server that never stops is left once the output is
