@@ -14,7 +14,8 @@ import (
 // pair; in the order ABBA a drift of the machine falls on both, and what is
 // left of a linear one cancels over two pairs. The unit is the log ratio of a
 // pair, over all loads together: the question is whether b is slower, and one
-// answer holds for the ladder. One error rate holds for the whole set.
+// answer holds for the ladder. One error rate holds for the whole set. Pairs
+// with an invalid rung are left out; the verdict is invalid when most are.
 func JudgePair(a, b Run, o Options) Verdict {
 	const kind = "pair"
 	pairs, lone := pairUp(a.Rungs, b.Rungs, o.At)
@@ -22,6 +23,13 @@ func JudgePair(a, b Run, o Options) Verdict {
 		return refuse(kind, Usage, "no rung of %s has the load and repeat of one of %s", b.Name, a.Name)
 	}
 	v := newVerdict(kind)
+	all := len(pairs)
+	pairs = v.validPairs(pairs)
+	if 2*len(pairs) < all {
+		v.raise(Invalid)
+		v.warn("invalid_pairs", "%d of %d pairs are invalid: too few are left to judge", all-len(pairs), all)
+		return v
+	}
 	if lone > 0 {
 		v.warn("unpaired", "%d rungs have no partner and are left out", lone)
 	}
@@ -41,9 +49,33 @@ func JudgePair(a, b Run, o Options) Verdict {
 		v.raise(Usage)
 		v.warn("no_metric", "neither side has any of the metrics that are judged")
 	}
-	all := pairedLoad{name: "all loads", base: []Run{{Name: a.Name, Rungs: as}}, runs: []Run{{Name: b.Name, Rungs: bs}}}
-	v.add(all.errorRise())
+	whole := pairedLoad{name: "all loads", base: []Run{{Name: a.Name, Rungs: as}}, runs: []Run{{Name: b.Name, Rungs: bs}}}
+	v.add(whole.errorRise())
 	return v
+}
+
+// validPairs leaves out the pairs of which a rung is invalid, and says why.
+// What disturbed this machine during one rung says nothing of the others.
+func (v *Verdict) validPairs(pairs []pair) []pair {
+	var valid []pair
+	for _, p := range pairs {
+		sound := true
+		for _, r := range []record.Rung{p.a, p.b} {
+			if r.Verdict != record.Invalid {
+				continue
+			}
+			sound = false
+			why := "invalid"
+			if len(r.Reasons) > 0 {
+				why = r.Reasons[0].Message
+			}
+			v.warn("invalid_pair", "the pair at %s, repeat %d, is left out: %s", LoadName([]record.Rung{r}), r.Repeat, why)
+		}
+		if sound {
+			valid = append(valid, p)
+		}
+	}
+	return valid
 }
 
 // pair is two rungs that were run one after the other.

@@ -110,6 +110,21 @@ func TestJudgePair(t *testing.T) {
 	if v := JudgePair(a, Run{}, Options{}); v.ExitCode() != 2 {
 		t.Errorf("nothing to pair: %+v", v)
 	}
+	damage := func(r Run, every int) Run {
+		out := Run{Rungs: append([]record.Rung{}, r.Rungs...)}
+		for i := range out.Rungs {
+			if i%every == 0 {
+				out.Rungs[i].Verdict = record.Invalid
+			}
+		}
+		return out
+	}
+	if v := JudgePair(damage(a, 6), slower, Options{}); v.Status != Fail || v.Warnings[0].Code != "invalid_pair" {
+		t.Errorf("two of twelve pairs are invalid: %+v", v)
+	}
+	if v := JudgePair(damage(a, 1), slower, Options{}); v.Status != Invalid {
+		t.Errorf("every pair is invalid: %+v", v)
+	}
 	short := Run{Rungs: slower.Rungs[:len(slower.Rungs)-1]}
 	if v := JudgePair(a, short, Options{}); v.Status != Fail || len(v.Warnings) == 0 {
 		t.Errorf("a lone rung is left out in silence: %+v", v)
