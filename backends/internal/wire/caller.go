@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Config struct {
 	Transport *transport.Transport
 	// Target is the server's URL as it stands in messages, without secrets.
 	Target string
+	// Method is that of streamed requests; "" is POST.
+	Method string
 	// Header goes with every request.
 	Header []transport.Field
 	// Secrets are strings that must not appear in anything reported.
@@ -115,7 +118,7 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 	k.decoder.Reset(r)
 	k.count = newCounter(r.MaxTokens)
 	resp, cost, err := c.cfg.Transport.Do(ctx, &transport.Request{
-		Method: http.MethodPost, Path: path, Header: k.header, Body: k.body,
+		Method: cmp.Or(c.cfg.Method, http.MethodPost), Path: path, Header: k.header, Body: k.body,
 		Sent: sink.Sent, FirstByte: sink.FirstByte,
 	})
 	out := &k.out
