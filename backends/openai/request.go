@@ -3,10 +3,8 @@ package openai
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/headway-bench/headway/backends"
-	"github.com/headway-bench/headway/backends/internal/jsonscan"
 	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
@@ -37,12 +35,12 @@ func (p *protocol) Request(b []byte, r *backends.Request) (string, []byte, error
 	if p.chat {
 		limit = p.dialect.ChatLimit
 	}
-	b = appendInt(b, limit, int64(r.MaxTokens))
+	b = wire.AppendInt(b, limit, int64(r.MaxTokens))
 	if r.ForceLength && p.dialect.IgnoreEOS {
 		b = append(b, `,"ignore_eos":true`...)
 	}
 	if r.ForceLength && p.dialect.MinTokens {
-		b = appendInt(b, "min_tokens", int64(r.MaxTokens))
+		b = wire.AppendInt(b, "min_tokens", int64(r.MaxTokens))
 	}
 	switch {
 	case p.dialect.Running:
@@ -58,8 +56,7 @@ func (p *protocol) Request(b []byte, r *backends.Request) (string, []byte, error
 		b = p.appendPriority(b, *r.Priority)
 	}
 	if r.CacheSalt != "" && p.dialect.Salt != "" {
-		b = appendName(b, p.dialect.Salt)
-		b = jsonscan.AppendString(b, r.CacheSalt)
+		b = wire.AppendText(b, p.dialect.Salt, r.CacheSalt)
 	}
 	return p.path, append(b, '}'), nil
 }
@@ -73,49 +70,38 @@ func (p *protocol) appendPrompt(b []byte, prompt backends.Prompt) ([]byte, error
 		if !p.dialect.TextIDs {
 			return b, fmt.Errorf("dialect %s takes no token ids: use --prompt text", p.dialect.Name)
 		}
-		return appendIDs(appendName(b, "prompt"), prompt.IDs), nil
+		return wire.AppendIDs(b, "prompt", prompt.IDs), nil
 	case !p.chat:
-		return jsonscan.AppendString(appendName(b, "prompt"), prompt.Text), nil
+		return wire.AppendText(b, "prompt", prompt.Text), nil
 	case prompt.IDs != nil:
 		if p.dialect.ChatIDs == "" {
 			return b, fmt.Errorf("the chat route of dialect %s takes no token ids: use --endpoint completions or --prompt text", p.dialect.Name)
 		}
 		b = append(b, `,"messages":[]`...)
-		return appendIDs(appendName(b, p.dialect.ChatIDs), prompt.IDs), nil
-	case prompt.Messages == nil:
-		b = append(b, `,"messages":[`...)
-		b = appendMessage(b, "user", prompt.Text)
-		return append(b, ']'), nil
+		return wire.AppendIDs(b, p.dialect.ChatIDs, prompt.IDs), nil
 	}
-	return appendMessages(appendName(b, "messages"), prompt.Messages), nil
+	return wire.AppendMessages(b, "messages", wire.Turns(prompt)), nil
 }
 
 // appendSampling writes the parameters that are set.
 func (p *protocol) appendSampling(b []byte, s backends.Sampling) ([]byte, error) {
 	if s.Temperature != nil {
-		b = appendFloat(b, "temperature", *s.Temperature)
+		b = wire.AppendFloat(b, "temperature", *s.Temperature)
 	}
 	if s.TopP != nil {
-		b = appendFloat(b, "top_p", *s.TopP)
+		b = wire.AppendFloat(b, "top_p", *s.TopP)
 	}
 	if s.TopK != nil {
 		if !p.dialect.TopK {
 			return b, fmt.Errorf("dialect %s has no top_k: leave sampling.top_k out", p.dialect.Name)
 		}
-		b = appendInt(b, "top_k", int64(*s.TopK))
+		b = wire.AppendInt(b, "top_k", int64(*s.TopK))
 	}
 	if s.Seed != nil {
-		b = appendInt(b, "seed", *s.Seed)
+		b = wire.AppendInt(b, "seed", *s.Seed)
 	}
 	if len(s.Stop) > 0 {
-		b = append(b, `,"stop":[`...)
-		for i, stop := range s.Stop {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = jsonscan.AppendString(b, stop)
-		}
-		b = append(b, ']')
+		b = wire.AppendTexts(b, "stop", s.Stop)
 	}
 	return b, nil
 }
@@ -125,55 +111,11 @@ func (p *protocol) appendSampling(b []byte, s backends.Sampling) ([]byte, error)
 func (p *protocol) appendPriority(b []byte, priority float64) []byte {
 	switch p.dialect.Priority {
 	case LowFirst:
-		return appendInt(b, "priority", int64(math.Round(-priority)))
+		return wire.AppendInt(b, "priority", int64(math.Round(-priority)))
 	case HighFirst:
-		return appendInt(b, "priority", int64(math.Round(priority)))
+		return wire.AppendInt(b, "priority", int64(math.Round(priority)))
 	case Unit:
-		return appendFloat(b, "priority", min(max(priority, 0), 1))
+		return wire.AppendFloat(b, "priority", min(max(priority, 0), 1))
 	}
 	return b
-}
-
-func appendName(b []byte, name string) []byte {
-	b = append(b, ',', '"')
-	b = append(b, name...)
-	return append(b, '"', ':')
-}
-
-func appendInt(b []byte, name string, v int64) []byte {
-	return strconv.AppendInt(appendName(b, name), v, 10)
-}
-
-func appendFloat(b []byte, name string, v float64) []byte {
-	return strconv.AppendFloat(appendName(b, name), v, 'g', -1, 64)
-}
-
-func appendIDs(b []byte, ids []int32) []byte {
-	b = append(b, '[')
-	for i, id := range ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(id), 10)
-	}
-	return append(b, ']')
-}
-
-func appendMessages(b []byte, messages []backends.Message) []byte {
-	b = append(b, '[')
-	for i, m := range messages {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendMessage(b, m.Role, m.Content)
-	}
-	return append(b, ']')
-}
-
-func appendMessage(b []byte, role, content string) []byte {
-	b = append(b, `{"role":`...)
-	b = jsonscan.AppendString(b, role)
-	b = append(b, `,"content":`...)
-	b = jsonscan.AppendString(b, content)
-	return append(b, '}')
 }

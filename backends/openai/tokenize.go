@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/headway-bench/headway/backends"
-	"github.com/headway-bench/headway/backends/internal/jsonscan"
+	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
 // Tokenize returns the ids that the server's tokenizer makes of a prompt, with
@@ -20,7 +20,7 @@ func (c *Client) Tokenize(ctx context.Context, p backends.Prompt) ([]int32, erro
 		return nil, backends.ErrNoTokenizer
 	}
 	if c.cfg.Chat && p.Messages == nil {
-		p = backends.Prompt{Messages: []backends.Message{{Role: "user", Content: p.Text}}}
+		p = backends.Prompt{Messages: wire.Turns(p)}
 	}
 	switch c.cfg.Dialect.Name {
 	case "llamacpp":
@@ -31,15 +31,14 @@ func (c *Client) Tokenize(ctx context.Context, p backends.Prompt) ([]int32, erro
 		if p.Messages != nil {
 			return nil, backends.ErrNoTokenizer // its route applies no template
 		}
-		return c.tokens(ctx, c.cfg.Dialect.Tokenize, appendField(nil, "prompt", p.Text))
+		return c.tokens(ctx, c.cfg.Dialect.Tokenize, append(wire.AppendText([]byte{'{'}, "prompt", p.Text), '}'))
 	}
 	b := append([]byte(`{"model":`), quote(c.cfg.Model)...)
 	if p.Messages != nil {
-		b = appendMessages(appendName(b, "messages"), p.Messages)
+		b = wire.AppendMessages(b, "messages", p.Messages)
 		b = append(b, `,"add_generation_prompt":true}`...)
 	} else {
-		b = jsonscan.AppendString(appendName(b, "prompt"), p.Text)
-		b = append(b, '}')
+		b = append(wire.AppendText(b, "prompt", p.Text), '}')
 	}
 	return c.tokens(ctx, c.cfg.Dialect.Tokenize, b)
 }
@@ -62,7 +61,7 @@ func (c *Client) tokens(ctx context.Context, route string, body []byte) ([]int32
 func (c *Client) tokenizeLlama(ctx context.Context, p backends.Prompt) ([]int32, error) {
 	text := p.Text
 	if p.Messages != nil {
-		body := append(appendMessages([]byte(`{"messages":`), p.Messages), '}')
+		body := append(wire.AppendMessages([]byte{'{'}, "messages", p.Messages), '}')
 		answer, err := c.fetch.Post(ctx, c.cfg.Routes.Root("/apply-template"), body)
 		if err != nil {
 			return nil, fmt.Errorf("template route: %w", err)
@@ -73,7 +72,7 @@ func (c *Client) tokenizeLlama(ctx context.Context, p backends.Prompt) ([]int32,
 		}
 		text = *v.Prompt
 	}
-	b := jsonscan.AppendString([]byte(`{"content":`), text)
+	b := wire.AppendText([]byte{'{'}, "content", text)
 	b = append(b, `,"add_special":true,"parse_special":true}`...)
 	return c.tokens(ctx, c.cfg.Dialect.Tokenize, b)
 }
@@ -83,7 +82,7 @@ func (c *Client) tokenizeTGI(ctx context.Context, p backends.Prompt) ([]int32, e
 	type token struct{ ID int32 }
 	var list []token
 	if p.Messages != nil {
-		b := append(appendMessages([]byte(`{"messages":`), p.Messages), '}')
+		b := append(wire.AppendMessages([]byte{'{'}, "messages", p.Messages), '}')
 		answer, err := c.fetch.Post(ctx, c.cfg.Routes.Root("/chat_tokenize"), b)
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer route: %w", err)
@@ -96,7 +95,7 @@ func (c *Client) tokenizeTGI(ctx context.Context, p backends.Prompt) ([]int32, e
 		}
 		list = v.Tokens
 	} else {
-		answer, err := c.fetch.Post(ctx, c.cfg.Routes.Root("/tokenize"), appendField(nil, "inputs", p.Text))
+		answer, err := c.fetch.Post(ctx, c.cfg.Routes.Root("/tokenize"), append(wire.AppendText([]byte{'{'}, "inputs", p.Text), '}'))
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer route: %w", err)
 		}
@@ -112,12 +111,4 @@ func (c *Client) tokenizeTGI(ctx context.Context, p backends.Prompt) ([]int32, e
 		ids[i] = t.ID
 	}
 	return ids, nil
-}
-
-// appendField writes an object of one text field.
-func appendField(b []byte, name, text string) []byte {
-	b = append(b, '{', '"')
-	b = append(b, name...)
-	b = append(b, '"', ':')
-	return append(jsonscan.AppendString(b, text), '}')
 }
