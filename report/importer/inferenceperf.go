@@ -2,6 +2,7 @@ package importer
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/headway-bench/headway/loadgen/record"
 )
@@ -57,6 +58,10 @@ func readInferencePerf(o object) (run, error) {
 	g.OutputTokens = plainStats(firstSub(good, "output_len", "output_tokens")).dist(completed, 1)
 	g.Tokens = record.Tokens{Input: whole(g.InputTokens.Mean, completed), Output: whole(g.OutputTokens.Mean, completed)}
 	g.Totals.InputTokens, g.Totals.OutputTokens = g.Tokens.Input, g.Tokens.Output
+	if n := good.count("token_count_mismatches"); n > 0 {
+		g.Warnings = append(g.Warnings, record.Reason{Code: "token_mismatch", Value: record.Known(float64(n)),
+			Message: fmt.Sprintf("in %d requests the tool's own count of tokens differs from the server's; its throughput and ITL stand on its own", n)})
+	}
 	return r, nil
 }
 
