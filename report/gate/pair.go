@@ -37,7 +37,7 @@ func JudgePair(a, b Run, o Options) Verdict {
 	for _, p := range pairs {
 		as, bs = append(as, p.a), append(bs, p.b)
 	}
-	v.trust(append(append([]record.Rung{}, as...), bs...))
+	v.doubt(append(append([]record.Rung{}, as...), bs...))
 	var family []candidate
 	for _, m := range o.metrics() {
 		if c, ok := pairCandidate(pairs, m, o.limit()); ok {
@@ -52,6 +52,22 @@ func JudgePair(a, b Run, o Options) Verdict {
 	whole := pairedLoad{name: "all loads", base: []Run{{Name: a.Name, Rungs: as}}, runs: []Run{{Name: b.Name, Rungs: bs}}}
 	v.add(whole.errorRise())
 	return v
+}
+
+// doubt notes rungs that are inconclusive on their own. They are judged all the
+// same: what they lack shows in the spread over the pairs.
+func (v *Verdict) doubt(rungs []record.Rung) {
+	count, why := 0, ""
+	for _, r := range rungs {
+		if r.Verdict == record.Inconclusive {
+			if count++; why == "" && len(r.Reasons) > 0 {
+				why = ", the first as " + r.Reasons[0].Message
+			}
+		}
+	}
+	if count > 0 {
+		v.warn("inconclusive_rungs", "%d of %d rungs are inconclusive on their own%s", count, len(rungs), why)
+	}
 }
 
 // validPairs leaves out the pairs of which a rung is invalid, and says why.

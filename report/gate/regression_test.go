@@ -103,6 +103,12 @@ func TestJudgePair(t *testing.T) {
 	if v := JudgePair(a, same, Options{}); v.Status != Pass {
 		t.Errorf("equal targets on a drifting machine: %+v", v)
 	}
+	for i := range same.Rungs {
+		same.Rungs[i].Verdict = record.Inconclusive
+	}
+	if v := JudgePair(a, same, Options{}); v.Status != Pass || v.Warnings[0].Code != "inconclusive_rungs" {
+		t.Errorf("short rungs that agree: %+v", v)
+	}
 	a, slower := pairsOf(1.10, loads, 4)
 	if v := JudgePair(a, slower, Options{}); v.Status != Fail {
 		t.Errorf("10 %% slower: %+v", v)
