@@ -22,7 +22,6 @@ type load struct {
 	n       float64 // requests in flight
 	x       float64 // throughput in the ladder's unit
 	run     float64 // output tok/s times mean ITL; NaN where unknown
-	rate    float64 // offered, requests/s; NaN in closed loop
 	req     float64 // achieved, requests/s; NaN where unknown
 	points  []Point
 	repeatX []float64 // log x of each point around their centre
@@ -98,7 +97,7 @@ func newLadder(points []Point) *ladder {
 
 // row reads one point; measured says that its load is not just asked for.
 func (l *ladder) row(p Point) (row load, measured bool) {
-	row = load{run: math.NaN(), rate: p.RatePerS.Or(math.NaN()), req: p.RequestS.Or(math.NaN()), points: []Point{p}}
+	row = load{run: math.NaN(), req: p.RequestS.Or(math.NaN()), points: []Point{p}}
 	n, measured := p.InFlight.Float()
 	if !measured {
 		n = p.Concurrency.Or(0)
@@ -123,14 +122,11 @@ func merge(rows []load) load {
 		return rows[0]
 	}
 	var m load
-	var n, x, run, rate, req []float64
+	var n, x, run, req []float64
 	for _, r := range rows {
 		n, x = append(n, math.Log(r.n)), append(x, math.Log(r.x))
 		if !math.IsNaN(r.run) {
 			run = append(run, math.Log(r.run))
-		}
-		if r.rate > 0 {
-			rate = append(rate, math.Log(r.rate))
 		}
 		if r.req > 0 {
 			req = append(req, math.Log(r.req))
@@ -139,7 +135,7 @@ func merge(rows []load) load {
 		m.blockX = append(m.blockX, blockSpread(r.points[0])...)
 	}
 	m.n, m.x = math.Exp(centre(n)), math.Exp(centre(x))
-	m.run, m.rate, m.req = math.Exp(centre(run)), math.Exp(centre(rate)), math.Exp(centre(req))
+	m.run, m.req = math.Exp(centre(run)), math.Exp(centre(req))
 	m.repeatX, m.repeatR = around(x), around(run)
 	return m
 }
@@ -225,17 +221,17 @@ func modeOf(points []Point) record.Mode {
 // capsNeverReached warns where higher caps brought no more load.
 func (l *ladder) capsNeverReached(rows []load) {
 	var over int
-	var top, cap float64
+	var top, asked float64
 	for _, r := range rows {
 		p := r.points[0]
 		n, measured := p.InFlight.Float()
-		c, asked := p.Concurrency.Float()
-		if measured && asked && n < 0.9*c {
+		c, capped := p.Concurrency.Float()
+		if measured && capped && n < 0.9*c {
 			over++
-			top, cap = max(top, n), max(cap, c)
+			top, asked = max(top, n), max(asked, c)
 		}
 	}
 	if over > 0 {
-		l.warn("cap_never_reached", "on %d rungs the concurrency asked for was never reached (%.4g in flight of %.4g asked): the measured in-flight is the load", over, top, cap)
+		l.warn("cap_never_reached", "on %d rungs the concurrency asked for was never reached (%.4g in flight of %.4g asked): the measured in-flight is the load", over, top, asked)
 	}
 }

@@ -113,10 +113,10 @@ func makeLadders(base uint64, fixedNoise float64) []made {
 
 // score collects how estimates compare with the truth.
 type score struct {
-	errors                   []float64 // |log(estimate/truth)|
-	covered, counted, wrong  int
-	wrongs                   []string
-	hinge, kneedle, combined []float64
+	errors                  []float64 // |log(estimate/truth)|
+	covered, counted, wrong int
+	wrongs                  []string
+	hinge, kneedle          []float64
 }
 
 func (s *score) add(m made, k Knee) {

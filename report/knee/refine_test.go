@@ -28,7 +28,7 @@ func limitsOf(t *testing.T, list string) []profiles.SLO {
 
 // refineFully runs a search from nothing until the boundary is tight, and
 // returns its rungs.
-func refineFully(s server, slos []profiles.SLO, measure func(users, n int) record.Rung) []record.Rung {
+func refineFully(slos []profiles.SLO, measure func(users, n int) record.Rung) []record.Rung {
 	var done []record.Rung
 	for range 30 {
 		next, ok := Refine(done, slos, Budget{Rungs: 1})
@@ -101,7 +101,7 @@ func TestRefineFindsTheOperatingPoint(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			slos := limitsOf(t, tt.slo)
-			done := refineFully(tt.s, slos, func(users, _ int) record.Rung { return tt.s.measure(users, window, 5) })
+			done := refineFully(slos, func(users, _ int) record.Rung { return tt.s.measure(users, window, 5) })
 			got := OperatingPoint(done, slos, Economics{}).Concurrency.Or(0)
 			ladder := ladderFor(tt.s, slos, tt.want)
 			took, ladderTook = took+seconds(done), ladderTook+seconds(ladder)
@@ -136,7 +136,7 @@ func TestRefineIsRobustToOneNoisyRung(t *testing.T) {
 	for bad := range 6 {
 		t.Run(fmt.Sprint("rung ", bad), func(t *testing.T) {
 			rng := stat.Rand(9, uint64(bad))
-			done := refineFully(s, slos, func(users, n int) record.Rung {
+			done := refineFully(slos, func(users, n int) record.Rung {
 				r := s.measure(users, window, 5)
 				if n == bad {
 					r = disturb(r, rng)
