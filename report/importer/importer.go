@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
@@ -227,7 +228,7 @@ func assemble(f format, runs []run, names []string) (*bundle.Result, error) {
 	}
 	ladder(runs)
 	res := &bundle.Result{
-		Schema: bundle.Schema, Status: bundle.Complete, StartedAt: first.started,
+		Schema: bundle.Schema, Status: bundle.Complete, StartedAt: startedAt(first.started),
 		Headway: bundle.Build{}, Profile: profileOf(f.tool, runs),
 		Server: bundle.Server{Engine: first.engine, Version: first.engineVer, ModelID: first.model, Settings: first.settings, IdentitySource: "file of " + f.tool},
 		Imported: &bundle.Imported{Tool: f.tool, Version: first.version, Files: names,
@@ -258,6 +259,15 @@ func assemble(f format, runs []run, names []string) (*bundle.Result, error) {
 	res.OperatingPoint = knee.OperatingPoint(res.Rungs, nil, price)
 	res.Peak, res.SingleUser = knee.Peak(res.Rungs, price), knee.SingleUser(res.Rungs, price)
 	return res, nil
+}
+
+// startedAt is a tool's start when it tells its zone; a local time is no
+// instant.
+func startedAt(text string) string {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at.UTC().Format(time.RFC3339)
+	}
+	return ""
 }
 
 // ladder decides what the runs step through. A finite rate that differs from

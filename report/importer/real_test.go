@@ -52,3 +52,33 @@ func TestRealInferencePerf(t *testing.T) {
 		}
 	}
 }
+
+// TestRealAIPerf holds what is imported to what encoding/json reads in a file
+// that AIPerf wrote.
+func TestRealAIPerf(t *testing.T) {
+	r := load(t, "real/aiperf-0.13.0.json")
+	b, err := os.ReadFile("testdata/real/aiperf-0.13.0.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source map[string]json.RawMessage
+	if err := json.Unmarshal(b, &source); err != nil {
+		t.Fatal(err)
+	}
+	avg := func(key string) float64 {
+		var block struct{ Avg float64 }
+		if err := json.Unmarshal(source[key], &block); err != nil || block.Avg == 0 {
+			t.Fatalf("%s: %v", key, err)
+		}
+		return block.Avg
+	}
+	g := &r.Rungs[0]
+	near(t, "req/s", g.RequestThroughputPerS, avg("request_throughput"))
+	near(t, "tok/s", g.OutputTokenThroughputPerS, avg("output_token_throughput"))
+	near(t, "TTFT", g.TTFT.Mean, avg("time_to_first_token"))
+	near(t, "TPOT", g.TPOT.Mean, avg("inter_token_latency"))
+	near(t, "E2E", g.E2E.Mean, avg("request_latency"))
+	if g.Concurrency != 4 || r.Server.ModelID != "tiny-llama-3.1" || float64(g.Requests.Completed) != avg("request_count") {
+		t.Errorf("concurrency %d, model %q, %d completed", g.Concurrency, r.Server.ModelID, g.Requests.Completed)
+	}
+}
