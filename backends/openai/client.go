@@ -28,30 +28,40 @@ type Config struct {
 
 // Client speaks to one route of one target. It is safe for concurrent use.
 type Client struct {
-	*wire.Caller
+	*wire.Client
 	cfg   Config
 	fetch wire.Fetcher
 }
 
-var _ backends.Client = (*Client)(nil)
-
 // New returns a client. It sends nothing.
 func New(cfg Config) *Client {
+	d := cfg.Dialect
 	path := cfg.Routes.Completions()
 	if cfg.Chat {
 		path = cfg.Routes.Chat()
 	}
-	cfg.Wire.Header = append(Header(cfg.Dialect, cfg.Key), cfg.Wire.Header...)
-	p := &protocol{dialect: cfg.Dialect, chat: cfg.Chat, path: path, model: quote(cfg.Model)}
-	streaming := cfg.Wire
-	streaming.Header = append([]transport.Field{
-		{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "text/event-stream"},
-	}, cfg.Wire.Header...)
-	return &Client{
-		Caller: wire.NewCaller(streaming, p),
-		cfg:    cfg,
-		fetch:  wire.NewFetcher(cfg.Wire),
+	cfg.Wire.Header = append(Header(d, cfg.Key), cfg.Wire.Header...)
+	c := &Client{cfg: cfg, fetch: wire.NewFetcher(cfg.Wire)}
+	conf := wire.ClientConfig{
+		Wire: cfg.Wire, Server: cfg.Server,
+		Protocol: &protocol{dialect: d, chat: cfg.Chat, path: path, model: quote(cfg.Model)},
+		Can: backends.Capabilities{
+			Chat:          cfg.Chat,
+			TokenIDs:      !cfg.Chat && d.TextIDs || cfg.Chat && d.ChatIDs != "",
+			ForceLength:   d.IgnoreEOS,
+			RunningUsage:  d.Running,
+			TokenIDsOut:   d.TokenIDsOut,
+			PrefixCaching: d.PrefixCaching,
+		},
 	}
+	if d.Tokenize != "" {
+		conf.Tokenize = c.tokenize
+	}
+	if d.CacheReset != "" {
+		conf.ResetCache = c.resetCache
+	}
+	c.Client = wire.NewClient(conf)
+	return c
 }
 
 // Header is the header lines that carry the key, none without one.
@@ -65,34 +75,8 @@ func Header(d Dialect, key string) []transport.Field {
 	return []transport.Field{{Name: "Authorization", Value: "Bearer " + key}}
 }
 
-// Server is what was learnt about the target.
-func (c *Client) Server() backends.Server { return c.cfg.Server }
-
-// Can says what the dialect and the server offer.
-func (c *Client) Can() backends.Capabilities {
-	d := c.cfg.Dialect
-	return backends.Capabilities{
-		Chat:           c.cfg.Chat,
-		TokenIDs:       !c.cfg.Chat && d.TextIDs || c.cfg.Chat && d.ChatIDs != "",
-		ForceLength:    d.IgnoreEOS,
-		RunningUsage:   d.Running,
-		TokenIDsOut:    d.TokenIDsOut,
-		Tokenize:       d.Tokenize != "",
-		CacheReset:     d.CacheReset != "",
-		PrefixCaching:  d.PrefixCaching,
-		StampsByKernel: c.cfg.Wire.Transport.StampsByKernel(),
-	}
-}
-
-// Close releases the connections.
-func (c *Client) Close() { c.cfg.Wire.Transport.Close() }
-
-// ResetCache empties the server's prefix cache. ErrNoCacheReset when it has no
-// route for that.
-func (c *Client) ResetCache(ctx context.Context) error {
-	if c.cfg.Dialect.CacheReset == "" {
-		return backends.ErrNoCacheReset
-	}
+// resetCache empties the server's prefix cache.
+func (c *Client) resetCache(ctx context.Context) error {
 	_, err := c.fetch.Post(ctx, c.cfg.Routes.Root(c.cfg.Dialect.CacheReset), nil)
 	return err
 }

@@ -9,16 +9,10 @@ import (
 	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
-// Tokenize returns the ids that the server's tokenizer makes of a prompt, with
+// tokenize returns the ids that the server's tokenizer makes of a prompt, with
 // what the route adds to it: the chat template on the chat route, the
-// beginning of text on the completions route. Ids are returned as they are.
-func (c *Client) Tokenize(ctx context.Context, p backends.Prompt) ([]int32, error) {
-	if p.IDs != nil {
-		return p.IDs, nil
-	}
-	if c.cfg.Dialect.Tokenize == "" {
-		return nil, backends.ErrNoTokenizer
-	}
+// beginning of text on the completions route.
+func (c *Client) tokenize(ctx context.Context, p backends.Prompt) ([]int32, error) {
 	if c.cfg.Chat && p.Messages == nil {
 		p = backends.Prompt{Messages: wire.Turns(p)}
 	}
