@@ -42,9 +42,10 @@ type Generator struct {
 	// OnStart is called with the recorder of each rung before it starts, for
 	// a progress view; nil is none.
 	OnStart func(Rung, *record.Recorder)
-	// Observe begins to watch the server and its accelerator as a rung starts.
-	// What it returns is called once, after the drain, with the measured window
-	// on package clock. Nil watches nothing.
+	// Observe begins to watch the server and its accelerator before the first
+	// request of a rung, and may take its time. What it returns is called once,
+	// after the drain, with the measured window on package clock. Nil watches
+	// nothing.
 	Observe func(Rung) func(start, end int64) record.Evidence
 
 	purse    *purse // the ladder's budget, nil without
@@ -80,13 +81,14 @@ func (g *Generator) stop() chan struct{} {
 // on this machine, such as the log's disk. With one that kept the rung from
 // starting the figures are zero.
 func (g *Generator) Run(ctx context.Context, r Rung) (record.Rung, record.Histograms, error) {
-	run, err := g.start(ctx, r)
-	if err != nil {
-		return record.Rung{}, record.Histograms{}, err
-	}
 	observed := func(start, end int64) record.Evidence { return record.Evidence{} }
 	if g.Observe != nil {
 		observed = g.Observe(r)
+	}
+	run, err := g.start(ctx, r)
+	if err != nil {
+		observed(0, 0)
+		return record.Rung{}, record.Histograms{}, err
 	}
 	run.offer()
 	run.drain()

@@ -31,6 +31,7 @@ type leg struct {
 	profile   *profiles.Profile // as run, with what the server told
 	client    backends.Client
 	generator *loadgen.Generator
+	observer  *observer
 	writer    *bundle.Writer
 	rungs     []record.Rung
 	warnings  []bundle.Warning
@@ -68,6 +69,7 @@ func (f *runFlags) experiment(cmd *cobra.Command, stop *stopper, p *profiles.Pro
 	var legs []*leg
 	defer func() {
 		for _, l := range legs {
+			l.observer.close()
 			l.client.Close()
 		}
 	}()
@@ -171,9 +173,17 @@ func (f *runFlags) openLeg(ctx context.Context, p *profiles.Profile, url string,
 		client.Close()
 		return nil, exitWith(exitUsage, err)
 	}
+	further := p.Target.Metrics
+	if url == f.against {
+		further = nil // they are the first target's
+	}
+	if l.observer, err = newObserver(ctx, options, client.Server(), further); err != nil {
+		client.Close()
+		return nil, err
+	}
 	l.generator = &loadgen.Generator{
 		Client: client, Source: source, RunID: run, Limits: limits(slos), Settle: settle(slos),
-		OnStart: progress.rung, Observe: observe,
+		OnStart: progress.rung, Observe: l.observer.observe,
 	}
 	return l, nil
 }
@@ -184,14 +194,6 @@ func runID() string {
 	// Reading random bytes does not fail on the systems that Go runs on.
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
-}
-
-// observe watches this machine while a rung runs.
-func observe(loadgen.Rung) func(start, end int64) record.Evidence {
-	meter := record.StartHealth()
-	return func(int64, int64) record.Evidence {
-		return record.Evidence{Client: meter.Stop()}
-	}
 }
 
 // ladder joins plan, targets, budget and refinement.

@@ -21,16 +21,19 @@ type runFlags struct {
 	overrides []override
 	set       *[]string
 	headers   []string
+	metrics   []string
 	against   string
 	// maxRegression is how much worse the second target may be.
 	maxRegression percent
-	out       string
-	format    *choice
-	gate      bool
-	dryRun    bool
-	noView    bool
-	quiet     bool
-	repeats   *bundle.Bundle // the bundle that is run again, nil for a profile
+	out           string
+	format        *choice
+	gate          bool
+	dryRun        bool
+	noView        bool
+	// userStamps leaves the kernel's arrival stamps unused.
+	userStamps bool
+	quiet      bool
+	repeats    *bundle.Bundle // the bundle that is run again, nil for a profile
 }
 
 // override is a flag that sets one field of the profile.
@@ -72,6 +75,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	field("cacert", "target.cacert", "file of certificates to trust")
 	field("seed", "workload.seed", "seed of every random choice")
 	fl.Bool("insecure", false, "accept any certificate")
+	fl.BoolVar(&f.userStamps, "user-stamps", false, "stamp arrivals as reads return, not by the kernel")
+	fl.StringArrayVar(&f.metrics, "metrics", nil, "further telemetry of --target: the URL of a metrics page (another replica, a DCGM exporter), or nvidia-smi; may be given again")
 	fl.StringArrayVar(&f.headers, "header", nil, "further header, as 'name: value'; it is kept nowhere")
 	f.set = addSet(cmd)
 	fl.StringVar(&f.against, "against", "", "a second server, interleaved with the first rung by rung")
@@ -111,6 +116,7 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 			return nil, err
 		}
 	}
+	p.Target.Metrics = append(p.Target.Metrics, f.metrics...)
 	if err := applySet(p, *f.set); err != nil {
 		return nil, err
 	}
@@ -150,7 +156,7 @@ func (f *runFlags) options(p *profiles.Profile, url string) (connect.Options, er
 	o := connect.Options{
 		URL: url, Dialect: p.Target.Backend, BackendFile: p.Target.BackendFile, Endpoint: p.Target.Endpoint,
 		Headers: f.headers, CACert: p.Target.CACert, Insecure: p.Target.Insecure, HTTP2: p.Target.HTTP2,
-		Timeout: p.Stage.Timeout.Std(), Retries: p.Stage.Retries,
+		Timeout: p.Stage.Timeout.Std(), Retries: p.Stage.Retries, UserStamps: f.userStamps,
 	}
 	if p.Model.ID != profiles.Unknown {
 		o.Model = p.Model.ID

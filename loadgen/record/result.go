@@ -26,6 +26,8 @@ type Evidence struct {
 	SharedTokens, TemplateTokens, BlockSize int
 	// ReuseWanted says that cache hits are asked for, as in conversations.
 	ReuseWanted bool
+	// RandomText says that prompts are made up rather than taken from a file.
+	RandomText bool
 	// Asked are the percentiles that SLOs ask for; each needs its samples.
 	Asked []Asked
 }
@@ -128,6 +130,14 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		f.Sent += y.unsent // they waited behind the cap that was asked for
 	}
 	f.Need, f.Lacks = y.lacking(e.Asked, c.Mode)
+	f.Totals = out.Totals
+	if e.Telemetry != nil {
+		f.ServerRequests, f.ServerOutputTokens = e.Telemetry.ServerRequests, e.Telemetry.ServerOutputTokens
+		f.ScrapeFailedRatio = ratio(e.Telemetry.ScrapeFailures, e.Telemetry.Scrapes)
+		if e.RandomText {
+			f.RandomDraftAcceptance = e.Telemetry.SpecDecodeAcceptance
+		}
+	}
 	if !e.ReuseWanted {
 		f.CachedTokens, f.CachedAllowed = y.cachedTokens(e)
 	}

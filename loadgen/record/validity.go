@@ -17,6 +17,8 @@ const (
 	warnMismatch   = 0.01
 	maxMismatch    = 0.05
 	maxLittle      = 0.05
+	maxReconcile   = 0.01
+	maxScrapeGaps  = 0.1
 	littlePerUser  = 20 // completions a user, below which Little's law cannot be judged
 	burstRatio     = 0.5
 	censoredShare  = 0.05
@@ -67,6 +69,16 @@ type Facts struct {
 	InputMismatch               Value // of prompt lengths, asked for and told by the server
 	NotStreamed                 int64
 	Overflow                    int64
+
+	// Totals are the client's own, and the next two what the server's counters
+	// grew by meanwhile.
+	Totals                             Totals
+	ServerRequests, ServerOutputTokens Value
+	// ScrapeFailedRatio is the share of telemetry scrapes that failed.
+	ScrapeFailedRatio Value
+	// RandomDraftAcceptance is the share of speculated tokens that were
+	// accepted, when prompts are random text; else unknown.
+	RandomDraftAcceptance Value
 }
 
 // findings gathers the reasons by their weight.
@@ -83,6 +95,7 @@ func Judge(f Facts) (v Verdict, reasons, warnings []Reason) {
 	out.window(f)
 	out.little(f)
 	out.notes(f)
+	out.server(f)
 	v = Valid
 	switch {
 	case len(out.invalid) > 0:
@@ -264,6 +277,36 @@ func (out *findings) notes(f Facts) {
 	}
 	note(f.Overflow > 0, reason("overflow", Known(float64(f.Overflow)), Known(0),
 		"%d values were beyond the range of the histograms", f.Overflow))
+}
+
+// server holds the client's totals to the server's own counters and notes what
+// its telemetry says of the measurement.
+func (out *findings) server(f Facts) {
+	t := f.Totals
+	if n, ok := f.ServerRequests.Float(); ok {
+		// Those that failed or were cut may or may not be in the server's count.
+		off := max(float64(t.Completed)-n, n-float64(t.Sent)) / max(float64(t.Completed), 1)
+		if off > maxReconcile {
+			out.warnings = append(out.warnings, reason("server_requests", f.ServerRequests, Known(float64(t.Completed)),
+				"the server counted %.0f requests over the rung and this client %d: another client uses it, or one of the two counts wrongly", n, t.Completed))
+		}
+	}
+	// A request that failed or was cut has tokens that only the server counts.
+	if n, ok := f.ServerOutputTokens.Float(); ok && t.Completed == t.Sent {
+		off := max(float64(t.OutputTokens)-n, n-float64(t.OutputTokens)) / max(float64(t.OutputTokens), 1)
+		if off > maxReconcile {
+			out.warnings = append(out.warnings, reason("server_output_tokens", f.ServerOutputTokens, Known(float64(t.OutputTokens)),
+				"the server counted %.0f output tokens over the rung and this client %d: another client uses it, or one of the two counts wrongly", n, t.OutputTokens))
+		}
+	}
+	if gaps, ok := f.ScrapeFailedRatio.Float(); ok && gaps > maxScrapeGaps {
+		out.warnings = append(out.warnings, reason("telemetry_gaps", f.ScrapeFailedRatio, Known(maxScrapeGaps),
+			"%.0f %% of the scrapes of the server's telemetry failed: its figures have gaps", 100*gaps))
+	}
+	if accepted, ok := f.RandomDraftAcceptance.Float(); ok {
+		out.warnings = append(out.warnings, reason("speculative_decoding", f.RandomDraftAcceptance, Value{},
+			"the server speculates and %.0f %% of its draft tokens were accepted: random prompts make speculative decoding look bad; use a data set", 100*accepted))
+	}
 }
 
 // percentileName writes an asked percentile as SLOs do: "ttft_p99", "tps_p05",
