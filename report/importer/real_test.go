@@ -82,3 +82,39 @@ func TestRealAIPerf(t *testing.T) {
 		t.Errorf("concurrency %d, model %q, %d completed", g.Concurrency, r.Server.ModelID, g.Requests.Completed)
 	}
 }
+
+// TestRealGuidellm holds both forms of guidellm's result to what encoding/json
+// reads in the JSON.
+func TestRealGuidellm(t *testing.T) {
+	b, err := os.ReadFile("testdata/real/guidellm-0.8.1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source struct {
+		Benchmarks []struct {
+			Metrics map[string]json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(b, &source); err != nil {
+		t.Fatal(err)
+	}
+	mean := func(key string) float64 {
+		var metric struct{ Successful struct{ Mean float64 } }
+		if err := json.Unmarshal(source.Benchmarks[0].Metrics[key], &metric); err != nil || metric.Successful.Mean == 0 {
+			t.Fatalf("%s: %v", key, err)
+		}
+		return metric.Successful.Mean
+	}
+	for _, name := range []string{"real/guidellm-0.8.1.json", "real/guidellm-0.8.1.csv"} {
+		g := &load(t, name).Rungs[0]
+		near(t, name+": req/s", g.RequestThroughputPerS, mean("requests_per_second"))
+		near(t, name+": tok/s", g.OutputTokenThroughputPerS, mean("output_tokens_per_second"))
+		near(t, name+": in flight", g.InFlightMean, mean("request_concurrency"))
+		near(t, name+": TTFT", g.TTFT.Mean, mean("time_to_first_token_ms"))
+		near(t, name+": TPOT", g.TPOT.Mean, mean("inter_token_latency_ms"))
+		near(t, name+": E2E", g.E2E.Mean, 1000*mean("request_latency"))
+		if g.Concurrency != 4 || g.Requests.Completed != 81 || g.Requests.Censored != 4 {
+			t.Errorf("%s: concurrency %d, %+v", name, g.Concurrency, g.Requests)
+		}
+	}
+}
