@@ -1,0 +1,133 @@
+# Functions that the scripts of this folder share. A script is called with a
+# scratch folder, which keeps what was installed for the next call; without
+# one it takes a temporary folder and removes it at the end.
+set -euo pipefail
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+failures=0
+started=() # process ids
+
+# open_scratch enters the scratch folder and builds headway there.
+open_scratch() {
+  if [ -n "${1:-}" ]; then
+    mkdir -p "$1"
+    scratch=$(cd "$1" && pwd)
+    trap stop_all EXIT
+  else
+    scratch=$(mktemp -d)
+    trap 'stop_all; rm -rf "$scratch"' EXIT
+  fi
+  (cd "$repo" && go build -o "$scratch/headway" ./cmd/headway)
+  cd "$scratch"
+  bundles=$(mktemp -d "$scratch/bundles.XXXXXX")
+}
+
+# stop_all ends what start started.
+stop_all() {
+  local pid
+  for pid in "${started[@]}"; do
+    kill "$pid" 2>/dev/null || continue
+    wait "$pid" 2>/dev/null || true
+  done
+  started=()
+}
+
+# start LOG COMMAND... runs a command until the script ends.
+start() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 &
+  started+=($!)
+}
+
+# await URL SECONDS LOG waits until the URL answers with success, or shows the
+# end of the log and gives up.
+await() {
+  local deadline=$((SECONDS + $2))
+  until curl -sf -o /dev/null -m 5 "$1"; do
+    if ((SECONDS > deadline)) || ! kill -0 "${started[-1]}" 2>/dev/null; then
+      echo "FAIL $1 does not answer; the end of $3:"
+      tail -n 20 "$3"
+      exit 1
+    fi
+    sleep 0.5
+  done
+}
+
+# python_env NAME PACKAGE... makes a virtual environment with packages, once.
+# Status 75 says that pip could not get them.
+python_env() {
+  local name=$1
+  shift
+  [ -e "$name/complete" ] && return
+  python3 -m venv "$name"
+  if ! "$name/bin/pip" install -q --disable-pip-version-check "$@"; then
+    echo "SKIP pip can't install $*" >&2
+    exit 75
+  fi
+  touch "$name/complete"
+}
+
+# free_port prints a port of 127.0.0.1 that nobody listens on.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# check NAME OK FIGURES notes a check; OK is 0 when it held.
+check() {
+  if [ "$2" = 0 ]; then
+    echo "PASS $1: $3"
+  else
+    echo "FAIL $1: $3"
+    failures=$((failures + 1))
+  fi
+}
+
+# counter URL NAME prints the sum of a counter over its labels, 0 when the
+# page has none.
+counter() {
+  curl -sf "$1" | awk -v name="$2" '
+    $1 == name || index($1, name "{") == 1 {sum += $NF}
+    END {printf "%.0f\n", sum}'
+}
+
+# ladder NAME URL FLAG... runs headway against a server and keeps the bundle as
+# $bundles/NAME. Its status is headway's.
+ladder() {
+  local name=$1 url=$2
+  shift 2
+  ./headway run --target "$url" --no-progress --out "$bundles/$name" "$@"
+}
+
+# field NAME EXPRESSION prints a Python expression of a bundle's result r.
+field() {
+  python3 - "$bundles/$1/result.json" "$2" <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))
+total = lambda key: sum(rung["totals"][key] for rung in r["rungs"])
+failures = lambda: {c: n for rung in r["rungs"] for c, n in rung["requests"]["failures"].items() if n}
+reconnects = lambda: sum(rung["requests"]["reconnects"] for rung in r["rungs"])
+print(eval(sys.argv[2]))
+PY
+}
+
+# same NAME WHAT OURS THEIRS checks that two counts are one.
+same() {
+  local ok=1
+  [ "$3" = "$4" ] && ok=0
+  check "$1" "$ok" "$2: headway counts $3, the server $4"
+}
+
+# shape NAME prints the rungs of a bundle.
+shape() {
+  field "$1" '"\n".join("     N=%-4s in flight %-6s %6.1f req/s %8.1f tok/s  completed %s failed %s" % (g["concurrency"], g["in_flight_mean"], g["request_throughput_per_s"] or 0, g["output_token_throughput_per_s"] or 0, g["totals"]["completed"], g["totals"]["failed"]) for g in r["rungs"]) + "\n     knee: %s at %s" % (r["knee"]["status"], r["knee"]["in_flight"])'
+}
+
+# finish ends the script with status 1 when a check failed.
+finish() {
+  if ((failures)); then
+    echo "FAIL $failures checks of $(basename "$0")"
+    exit 1
+  fi
+  echo "PASS all checks of $(basename "$0")"
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The LiteLLM gateway in front of headway's own server, whose counters headway
+# must agree with. The gateway wants a key, which must be in no file of a bundle.
+#   testdata/servers/litellm.sh [SCRATCH]
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+open_scratch "${1:-}"
+python_env litellm 'litellm[proxy]==1.108.7'
+
+port=$(free_port)
+start serve.log ./headway serve --addr "127.0.0.1:$port" --executor sim --law slots=16,ttft=20ms,itl=5ms --served-model-name behind
+await "http://127.0.0.1:$port/health" 30 serve.log
+
+cat >litellm.yaml <<YAML
+model_list:
+  - model_name: front
+    litellm_params: {model: hosted_vllm/behind, api_base: "http://127.0.0.1:$port/v1", api_key: none}
+litellm_settings: {drop_params: false, num_retries: 0, telemetry: false}
+general_settings: {master_key: os.environ/LITELLM_MASTER_KEY}
+YAML
+gateway=$(free_port)
+LITELLM_MASTER_KEY=sk-$(python3 -c 'import secrets; print(secrets.token_hex(24))')
+export LITELLM_MASTER_KEY LITELLM_LOCAL_MODEL_COST_MAP=True
+start litellm.log litellm/bin/litellm --config litellm.yaml --host 127.0.0.1 --port "$gateway"
+await "http://127.0.0.1:$gateway/health/liveliness" 90 litellm.log
+
+metrics="http://127.0.0.1:$port/metrics"
+before_requests=$(counter "$metrics" vllm:request_success_total)
+before_tokens=$(counter "$metrics" vllm:generation_tokens_total)
+ok=0
+ladder litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --model front \
+  --input-tokens 32 --output-tokens 16 --concurrency 1,2,4,8,16 --warmup 1s --measure 3s --min-requests 5 \
+  --set stage.max_duration=20s >ladder.log 2>&1 || ok=1
+check "litellm ladder" "$ok" "$(field litellm 'r["status"]') with failures $(field litellm 'failures()')"
+shape litellm
+same "litellm requests" completed "$(field litellm 'total("completed")')" "$(($(counter "$metrics" vllm:request_success_total) - before_requests))"
+same "litellm tokens" output "$(field litellm 'total("output_tokens")')" "$(($(counter "$metrics" vllm:generation_tokens_total) - before_tokens))"
+check "litellm name" "$([ "$(field litellm 'r["server"]["engine"]')" = litellm ] && echo 0 || echo 1)" "$(field litellm 'r["server"]["engine"], r["server"]["version"]')"
+ok=0
+grep -rqF "$LITELLM_MASTER_KEY" "$bundles" ladder.log && ok=1
+check "litellm key" "$ok" "the key is in no file of the bundle and no message"
+finish

