@@ -28,6 +28,7 @@ import (
 
 // leg is one target of an experiment, with what it leaves behind.
 type leg struct {
+	label     string            // in front of its rungs' names; "" for the only target
 	profile   *profiles.Profile // as run, with what the server told
 	client    backends.Client
 	generator *loadgen.Generator
@@ -58,10 +59,10 @@ func (f *runFlags) experiment(cmd *cobra.Command, stop *stopper, p *profiles.Pro
 		defer server.close()
 		urls[0] = server.url
 	}
-	dirs := []string{out}
+	dirs, labels := []string{out}, []string{""}
 	if f.against != "" {
 		urls = append(urls, f.against)
-		dirs = []string{filepath.Join(out, "a"), filepath.Join(out, "b")}
+		dirs, labels = []string{filepath.Join(out, "a"), filepath.Join(out, "b")}, []string{"target ", "against "}
 	}
 	progress := f.progress(cmd, p, len(plan.Rungs)*len(urls))
 	defer progress.close()
@@ -74,7 +75,7 @@ func (f *runFlags) experiment(cmd *cobra.Command, stop *stopper, p *profiles.Pro
 		}
 	}()
 	for i, url := range urls {
-		l, err := f.openLeg(stop.ctx, p, url, slos, progress)
+		l, err := f.openLeg(stop.ctx, p, url, labels[i], slos, progress)
 		if err != nil {
 			return nil, errors.Join(err, discard(legs))
 		}
@@ -138,7 +139,7 @@ func climb(ladder *loadgen.Ladder, stop *stopper, progress progress) error {
 	go func() {
 		select {
 		case <-stop.asked:
-			progress.note("ending the rung and waiting for what is in flight; interrupt again to end at once")
+			progress.ending("ending the rung and waiting for what is in flight; interrupt again to end at once")
 			ladder.Stop()
 		case <-over:
 		}
@@ -147,7 +148,7 @@ func climb(ladder *loadgen.Ladder, stop *stopper, progress progress) error {
 }
 
 // openLeg opens one target and makes its generator ready.
-func (f *runFlags) openLeg(ctx context.Context, p *profiles.Profile, url string, slos []profiles.SLO, progress progress) (*leg, error) {
+func (f *runFlags) openLeg(ctx context.Context, p *profiles.Profile, url, label string, slos []profiles.SLO, progress progress) (*leg, error) {
 	options, err := f.options(p, url)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (f *runFlags) openLeg(ctx context.Context, p *profiles.Profile, url string,
 	if err != nil {
 		return nil, targetError(err)
 	}
-	l := &leg{client: client, profile: identified(p, client.Server())}
+	l := &leg{label: label, client: client, profile: identified(p, client.Server())}
 	progress.note(identity(url, client.Server()))
 	run := runID()
 	config := prompt.Config{Workload: &p.Workload, Client: client, Run: run}
@@ -183,7 +184,8 @@ func (f *runFlags) openLeg(ctx context.Context, p *profiles.Profile, url string,
 	}
 	l.generator = &loadgen.Generator{
 		Client: client, Source: source, RunID: run, Limits: limits(slos), Settle: settle(slos),
-		OnStart: progress.rung, Observe: l.observer.observe,
+		OnStart: func(r loadgen.Rung, recorder *record.Recorder) { progress.rung(label, r, recorder) },
+		Observe: l.observer.observe,
 	}
 	return l, nil
 }
@@ -205,7 +207,7 @@ func (f *runFlags) ladder(stderr io.Writer, p *profiles.Profile, plan *loadgen.P
 	l.OnRung = func(target int, r record.Rung, h record.Histograms) error {
 		leg := legs[target]
 		leg.rungs = append(leg.rungs, r)
-		progress.done(r)
+		progress.done(leg.label, r)
 		start := time.Unix(0, r.StartUnixNS)
 		return leg.writer.Histograms(r.Index, h,
 			start.Add(time.Duration(r.Window.StartS*1e9)), start.Add(time.Duration(r.Window.EndS*1e9)))

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -16,42 +18,66 @@ import (
 	"github.com/headway-bench/headway/profiles"
 )
 
-// progress shows a run on stderr while it runs. Its methods may be called from
-// any goroutine.
+// progress shows a run on stderr while it runs. note and ending may be called
+// from any goroutine.
 type progress interface {
-	// rung is told of each rung as it starts.
-	rung(loadgen.Rung, *record.Recorder)
-	// done is told of each rung's figures.
-	done(record.Rung)
+	// rung is told of each rung as it starts. target is in front of its name:
+	// "" where there is one target only.
+	rung(target string, r loadgen.Rung, recorder *record.Recorder)
+	// done is told of the figures of the rung that started last.
+	done(target string, r record.Rung)
+	// ending is told that the run was asked to end.
+	ending(text string)
 	// note shows one line.
-	note(string)
+	note(text string)
 	close()
 }
 
-// progress chooses how the run is shown.
-func (f *runFlags) progress(cmd *cobra.Command, _ *profiles.Profile, rungs int) progress {
+// progress chooses how the run is shown: as a live view on a terminal, else as
+// plain lines.
+func (f *runFlags) progress(cmd *cobra.Command, p *profiles.Profile, rungs int) progress {
+	stderr := cmd.ErrOrStderr()
 	if f.quiet {
 		return silence{}
 	}
-	return newLines(cmd.ErrOrStderr(), rungs)
+	if _, terminal := terminalWidth(stderr); terminal && !f.noView && os.Getenv("TERM") != "dumb" {
+		return newView(stderr.(*os.File), p.Name, rungs)
+	}
+	return newLines(stderr, rungs)
 }
+
+// printable drops what would move the cursor of a terminal or fool its reader
+// from a text that a server may have written.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+// plainLine prints one line. One that can't be written is no reason to end a
+// run.
+func plainLine(w io.Writer, text string) { _, _ = fmt.Fprintln(w, printable(text)) }
 
 // silence shows nothing.
 type silence struct{}
 
-func (silence) rung(loadgen.Rung, *record.Recorder) {}
-func (silence) done(record.Rung)                    {}
-func (silence) note(string)                         {}
-func (silence) close()                              {}
+func (silence) rung(string, loadgen.Rung, *record.Recorder) {}
+func (silence) done(string, record.Rung)                    {}
+func (silence) ending(string)                               {}
+func (silence) note(string)                                 {}
+func (silence) close()                                      {}
 
 // lines shows a run as plain lines.
 type lines struct {
-	rungs int // planned
+	rungs int // planned, over all targets
+	seen  int // begun
 
 	mu   sync.Mutex
 	w    io.Writer
 	stop chan struct{} // ends the ticker of the rung that runs
-	seen int
 }
 
 func newLines(w io.Writer, rungs int) *lines { return &lines{w: w, rungs: rungs} }
@@ -59,12 +85,12 @@ func newLines(w io.Writer, rungs int) *lines { return &lines{w: w, rungs: rungs}
 // lineEvery is the time between two lines of one rung.
 const lineEvery = 2 * time.Second
 
-func (l *lines) rung(r loadgen.Rung, recorder *record.Recorder) {
+func (l *lines) rung(target string, r loadgen.Rung, recorder *record.Recorder) {
 	l.halt()
-	l.mu.Lock()
 	l.seen++
-	name := fmt.Sprintf("rung %d/%d %s", l.seen, max(l.rungs, l.seen), loadOf(r))
+	name := l.place() + " " + target + loadOf(r)
 	stop := make(chan struct{})
+	l.mu.Lock()
 	l.stop = stop
 	l.mu.Unlock()
 	go func() {
@@ -81,10 +107,12 @@ func (l *lines) rung(r loadgen.Rung, recorder *record.Recorder) {
 	}()
 }
 
-func (l *lines) done(r record.Rung) {
+// place is the rung that started last among those planned.
+func (l *lines) place() string { return fmt.Sprintf("rung %d/%d", l.seen, max(l.rungs, l.seen)) }
+
+func (l *lines) done(target string, r record.Rung) {
 	l.halt()
-	text := fmt.Sprintf("rung %d/%d done  %s req/s  %s tok/s  TTFT p95 %s ms  %d failed  %s", r.Index+1, max(l.rungs, r.Index+1),
-		figure(r.RequestThroughputPerS), figure(r.OutputTokenThroughputPerS), figure(r.TTFT.P95), r.Requests.Failed, r.Verdict)
+	text := fmt.Sprintf("%s %sdone  %s req/s  %s tok/s  TTFT p95 %s ms  %d failed  %s", l.place(), target, figure(r.RequestThroughputPerS), figure(r.OutputTokenThroughputPerS), figure(r.TTFT.P95), r.Requests.Failed, r.Verdict)
 	for _, reason := range r.Reasons {
 		text += "\n  " + reason.Message
 	}
@@ -94,9 +122,10 @@ func (l *lines) done(r record.Rung) {
 func (l *lines) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A progress line that can't be written is no reason to end a run.
-	_, _ = fmt.Fprintln(l.w, text)
+	plainLine(l.w, text)
 }
+
+func (l *lines) ending(text string) { l.note(text) }
 
 func (l *lines) close() { l.halt() }
 
@@ -132,15 +161,21 @@ func liveLine(s record.LiveStats) string {
 	}
 	text := fmt.Sprintf("%s  in flight %d  %.4g req/s  %.4g tok/s  TTFT p95 %s ms", phase, s.InFlight,
 		s.RequestsPerS, s.OutputTokPerS, figure(s.TTFTP95MS))
-	if len(s.Failures) == 0 {
+	words := failures(s.Failures)
+	if words == "" {
 		return text + "  0 errors"
 	}
-	var failures []string
-	for class, n := range s.Failures {
-		failures = append(failures, fmt.Sprintf("%s %d", class, n))
+	return text + "  errors: " + words
+}
+
+// failures words the count of each class, "" without any.
+func failures(counts map[string]int64) string {
+	var words []string
+	for class, n := range counts {
+		words = append(words, fmt.Sprintf("%s %d", class, n))
 	}
-	slices.Sort(failures)
-	return text + "  errors: " + strings.Join(failures, ", ")
+	slices.Sort(words)
+	return strings.Join(words, ", ")
 }
 
 // figure words a number with four digits, or "-" when it is unknown.
