@@ -51,14 +51,14 @@ func Describe(name, version string, metadata []byte) (Described, error) {
 	}
 	d := Described{Platform: v.Platform, Versions: v.Versions, Model: Model{
 		Name: name, Version: version,
-		Text:        text(v.Inputs, textNames),
+		Text:        textTensor(v.Inputs, textNames),
 		MaxTokens:   named(v.Inputs, maxNames),
 		MinTokens:   named(v.Inputs, minNames),
 		Temperature: named(v.Inputs, tempNames), TopP: named(v.Inputs, topPNames), TopK: named(v.Inputs, topKNames),
 		Seed: named(v.Inputs, seedNames), Stop: named(v.Inputs, stopNames),
 		IgnoreEOS: named(v.Inputs, ignoreNames), Stream: named(v.Inputs, streamNames),
 		ExcludeInput: named(v.Inputs, excludeNames), SamplingJSON: named(v.Inputs, paramsNames),
-		TextOut: text(v.Outputs, textOutNames), TokenIDsOut: named(v.Outputs, idsOutNames),
+		TextOut: textTensor(v.Outputs, textOutNames), TokenIDsOut: named(v.Outputs, idsOutNames),
 	}}
 	switch {
 	case d.Text == "":
@@ -79,8 +79,8 @@ func named(tensors []tensor, names []string) string {
 	return ""
 }
 
-// text is the tensor of text: one of the names, or the only one there is.
-func text(tensors []tensor, names []string) string {
+// textTensor is the tensor of text: one of the names, or the only one there is.
+func textTensor(tensors []tensor, names []string) string {
 	tensors = slices.DeleteFunc(slices.Clone(tensors), func(t tensor) bool { return t.Datatype != "BYTES" })
 	if n := named(tensors, names); n != "" || len(tensors) != 1 {
 		return n

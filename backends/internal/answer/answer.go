@@ -65,6 +65,7 @@ func (a *Answer) Finish(data []byte, d *wire.Decoded) error {
 	}
 	if a.running >= 0 {
 		d.Completion = a.counted
+		a.Usage.Completion = max(a.Usage.Completion, a.counted)
 	}
 	a.output = a.output || a.kind&backends.KindOutput != 0
 	d.Kind, d.TokenIDs = a.kind, a.ids
@@ -80,9 +81,6 @@ func (a *Answer) Sum() wire.Sum {
 	if u.Completion == 0 && a.output {
 		a.Warn("usage_not_believed")
 		u.Completion = -1
-	}
-	if u.Completion < 0 && a.counted > 0 {
-		u.Completion = a.counted
 	}
 	return wire.Sum{Finish: a.finish, Usage: u, Running: a.counted > 0, Warnings: a.warnings}
 }

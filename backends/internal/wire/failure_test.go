@@ -77,6 +77,7 @@ func TestMessage(t *testing.T) {
 		`{"detail":[{"loc":["body","x"],"msg":"a"}]}`:         "a",
 		`{"error":{"type":"overloaded_error"}}`:               "overloaded_error",
 		`{"error":{"code":500}}`:                              "500",
+		"data: {\"error\":\"a\"}\n\n":                         "a",
 		`"boom"`:                                              "boom",
 		`{"x":1}`:                                             `{"x":1}`,
 		"<html><style>p{}</style><b>Bad</b>\n <i>Gateway</i>": "Bad Gateway",

@@ -26,8 +26,9 @@ var (
 
 // Message is what an error body says, in any of the shapes that servers use:
 // {"error": {"message"}}, {"error": "text"}, {"message"}, {"detail"}, a page,
-// or plain text.
+// or plain text, which an event may carry.
 func Message(body []byte) string {
+	body = bytes.TrimPrefix(body, []byte("data:"))
 	var v any
 	text := ""
 	if err := json.Unmarshal(bytes.TrimSpace(body), &v); err != nil {
