@@ -5,7 +5,6 @@ import (
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/internal/answer"
-	"github.com/headway-bench/headway/backends/internal/jsonscan"
 	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
@@ -128,13 +127,13 @@ func (d *decoder) do(what action) {
 	case fault:
 		a.Fault()
 	case usagePrompt:
-		d.count(&a.Usage.Prompt)
+		a.Total(&a.Usage.Prompt)
 	case usageCompletion:
-		d.count(&a.Usage.Completion)
+		a.Total(&a.Usage.Completion)
 	case usageCached:
-		d.count(&a.Usage.Cached)
+		a.Total(&a.Usage.Cached)
 	case usageReasoning:
-		d.count(&a.Usage.Reasoning)
+		a.Total(&a.Usage.Reasoning)
 	case running:
 		a.Running()
 	case end:
@@ -142,26 +141,12 @@ func (d *decoder) do(what action) {
 	}
 }
 
-// count reads a count; the last that is known holds.
-func (d *decoder) count(to *int) {
-	if n := d.answer.Tokens(); n >= 0 {
-		*to = n
-		d.answer.Mark(backends.KindUsage)
-	}
-}
-
 // ends says whether the value at the end's path ends the answer.
 func (d *decoder) ends(raw []byte) bool {
-	equals := d.spec.End.Equals
-	switch {
-	case len(raw) == 0:
-		return false
-	case equals == "":
-		return string(raw) != "null" && string(raw) != "false"
-	case raw[0] == '"':
-		return string(jsonscan.Unescape(nil, raw[1:len(raw)-1])) == equals
+	if equals := d.spec.End.Equals; equals != "" {
+		return string(raw) == equals
 	}
-	return string(raw) == equals
+	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
 }
 
 // takeNew leaves in the event's text what is new and meant to be read.

@@ -106,7 +106,25 @@ func (p *fileParser) yamlError(err error) error {
 		e.Field, e.Message = t.Value, "unknown key"
 		e.Hint = nearest(t.Value)
 	}
+	if mismatch := (*yaml.TypeError)(nil); errors.As(err, &mismatch) {
+		e.Message = fmt.Sprintf("needs %s, not %s", kindName(mismatch.DstType), kindName(mismatch.SrcType))
+	}
 	return e
+}
+
+// kindName names a type as YAML knows it.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Map, reflect.Struct:
+		return "a mapping"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "a number"
 }
 
 // fail notes a fault of a field.
@@ -275,9 +293,12 @@ func (p *fileParser) checkAnswer(a *Answer) {
 	if a.Cumulative && (a.Reasoning != "" || a.Tool != "") {
 		p.fail("answer.cumulative", "", "text that repeats itself cannot stand beside reasoning or tool calls")
 	}
-	e := a.End
+	e := &a.End
+	if e.Equals != "" && !json.Valid([]byte(e.Equals)) {
+		e.Equals = quote(e.Equals)
+	}
 	switch {
-	case e == (End{}) && a.Finish == "":
+	case *e == (End{}) && a.Finish == "":
 		p.fail("answer.end", "name data, event, path or body: true, or a finish reason in answer.finish", "nothing ends an answer")
 	case e.Equals != "" && e.Path == "":
 		p.fail("answer.end.equals", "name the value's path in answer.end.path", "has no path")

@@ -68,7 +68,7 @@ type End struct {
 	Data  string `yaml:"data"`  // an event whose data begins so, as [DONE]
 	Event string `yaml:"event"` // an SSE event of this type
 	// Path is a value that is there and is neither null nor false, or that is
-	// Equals where that is set.
+	// Equals where that is set: JSON, or else the text of a string.
 	Path   string `yaml:"path"`
 	Equals string `yaml:"equals"`
 	Body   bool   `yaml:"body"` // the end of the body

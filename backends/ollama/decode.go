@@ -40,18 +40,15 @@ func (d *decoder) Event(_ string, data []byte, out *wire.Decoded) error {
 		case "done_reason":
 			a.Reason()
 		case "prompt_eval_count":
-			a.Usage.Prompt = a.Tokens()
+			a.Total(&a.Usage.Prompt)
 		case "eval_count":
-			a.Usage.Completion = a.Tokens()
+			a.Total(&a.Usage.Completion)
 			counted = true
 		case "error":
 			a.Fault()
 		default:
 			a.Skip()
 		}
-	}
-	if done {
-		a.Mark(backends.KindUsage)
 	}
 	if err := a.Finish(data, out); err != nil {
 		return err

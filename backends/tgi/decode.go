@@ -111,12 +111,11 @@ func (d *decoder) details() {
 		case "finish_reason":
 			a.Reason()
 		case "generated_tokens":
-			a.Usage.Completion = a.Tokens()
+			a.Total(&a.Usage.Completion)
 		case "input_length":
-			a.Usage.Prompt = a.Tokens()
+			a.Total(&a.Usage.Prompt)
 		default:
 			a.Skip()
 		}
 	}
-	a.Mark(backends.KindUsage)
 }

@@ -172,6 +172,15 @@ func (a *Answer) Tokens() int {
 	return int(v)
 }
 
+// Total reads a count of the final usage into a field of Usage; the last one
+// that is known holds.
+func (a *Answer) Total(to *int) {
+	if n := a.Tokens(); n >= 0 {
+		*to = n
+		a.kind |= backends.KindUsage
+	}
+}
+
 // Running reads the running count of output tokens.
 func (a *Answer) Running() { a.running = a.Tokens() }
 
