@@ -88,6 +88,8 @@ func TestAuto(t *testing.T) {
 		}, nil, backends.Server{Engine: "ollama", Version: "0.9", Source: "/v1/models, /api/version", Dialect: "ollama", Why: "owned by"}},
 		{"LiteLLM", site{"/v1/models": models("openai", "")}, []string{"X-Litellm-Version: 1.2.3"},
 			backends.Server{Engine: "litellm", Version: "1.2.3", Source: "/v1/models", Dialect: "generic", Why: "LiteLLM"}},
+		{"LiteLLM by its health", site{"/v1/models": models("openai", ""), "/health/liveliness": `"I'm alive!"`}, nil,
+			backends.Server{Engine: "litellm", Source: "/v1/models", Dialect: "generic", Why: "/health/liveliness"}},
 		{"unknown", site{"/v1/models": models("someone", "")}, nil,
 			backends.Server{Source: "/v1/models", Dialect: "generic", Why: "nothing it says"}},
 	}
@@ -304,12 +306,14 @@ func TestTokenize(t *testing.T) {
 		})
 	}
 	url := site{"/v1/models": models("x", "")}.serve(t)
-	client, err := Open(t.Context(), Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := client.Tokenize(t.Context(), backends.Prompt{Text: "hi"}); !errors.Is(err, backends.ErrNoTokenizer) {
-		t.Errorf("without a route: %v", err)
+	for _, dialect := range []string{"auto", "vllm", "llamacpp", "tgi", "trtllm"} { // a gateway may hide the routes of the server behind it
+		client, err := Open(t.Context(), Options{URL: url, Dialect: dialect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := client.Tokenize(t.Context(), backends.Prompt{Text: "hi"}); !errors.Is(err, backends.ErrNoTokenizer) {
+			t.Errorf("%s without a route: %v", dialect, err)
+		}
 	}
 }

@@ -185,6 +185,11 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer, tar
 			return
 		}
 	}
+	if a, err := p.get(ctx, litellmHealth); err == nil && a.Status == 200 && bytes.Contains(a.Body, []byte("I'm alive")) {
+		use("generic", "it answers %s as the LiteLLM gateway does", litellmHealth)
+		f.server.Engine = "litellm"
+		return
+	}
 	if p.object(ctx, "/api/version") != nil {
 		use("ollama", "it answers /api/version")
 		return
@@ -195,6 +200,10 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer, tar
 	}
 	use("generic", "nothing it says names a known engine")
 }
+
+// litellmHealth is LiteLLM's own route; its other routes are those of any
+// server, and only its answers to requests name it in a header.
+const litellmHealth = "/health/liveliness"
 
 // hasMetric says whether a metrics page has a name with the prefix.
 func hasMetric(page []byte, prefix string) bool {

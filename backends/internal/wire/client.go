@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/internal/transport"
@@ -56,7 +59,8 @@ func (c *Client) Server() backends.Server { return c.cfg.Server }
 func (c *Client) Can() backends.Capabilities { return c.cfg.Can }
 
 // Tokenize returns the ids that the server's tokenizer makes of a prompt. Ids
-// are returned as they are.
+// are returned as they are. A route that is not there, as behind a gateway that
+// lets only the generating ones through, is backends.ErrNoTokenizer.
 func (c *Client) Tokenize(ctx context.Context, p backends.Prompt) ([]int32, error) {
 	switch {
 	case p.IDs != nil:
@@ -64,7 +68,24 @@ func (c *Client) Tokenize(ctx context.Context, p backends.Prompt) ([]int32, erro
 	case c.cfg.Tokenize == nil:
 		return nil, backends.ErrNoTokenizer
 	}
-	return c.cfg.Tokenize(ctx, p)
+	ids, err := c.cfg.Tokenize(ctx, p)
+	if isAbsent(err) {
+		err = fmt.Errorf("%w: %w", backends.ErrNoTokenizer, err)
+	}
+	return ids, err
+}
+
+// isAbsent says whether err is that of a route which the server does not have.
+func isAbsent(err error) bool {
+	var refused *StatusError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Status {
+	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }
 
 // ResetCache empties the server's prefix cache. ErrNoCacheReset when it has no
