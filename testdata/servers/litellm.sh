@@ -28,7 +28,7 @@ before_requests=$(counter "$metrics" vllm:request_success_total)
 before_tokens=$(counter "$metrics" vllm:generation_tokens_total)
 ok=0
 ladder litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --model front \
-  --input-tokens 32 --output-tokens 16 --concurrency 1,2,4,8,16 --warmup 1s --measure 3s --min-requests 5 \
+  --input-tokens 256 --output-tokens 16 --concurrency 1,2,4,8,16 --warmup 1s --measure 3s --min-requests 5 \
   --set stage.max_duration=20s >ladder.log 2>&1 || ok=1
 check "litellm ladder" "$ok" "$(field litellm 'r["status"]') with failures $(field litellm 'failures()')"
 shape litellm
