@@ -70,7 +70,9 @@ func (e *TargetError) Unwrap() error { return e.Err }
 func usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 // Dialects lists the names that Options.Dialect takes.
-func Dialects() []string { return append([]string{"auto"}, openai.Names()...) }
+func Dialects() []string {
+	return slices.Concat([]string{"auto"}, openai.Names(), []string{protocolAnthropic, protocolTriton})
+}
 
 // Open asks the server what it is and returns a client for it. Errors are a
 // *UsageError or a *TargetError, or the context's.
@@ -99,28 +101,27 @@ func Open(ctx context.Context, o Options) (backends.Client, error) {
 
 // open does Open's work once the options are read.
 func open(ctx context.Context, o Options, target *url.URL, cfg wire.Config) (backends.Client, error) {
-	routes := openai.ParseRoutes(target)
-	endpoint := o.Endpoint
-	if endpoint == "" {
-		endpoint = routes.Endpoint
-	}
-	switch endpoint {
-	case "", "chat", "completions":
+	switch o.Endpoint {
+	case "", "chat", "completions", native:
 	default:
-		return nil, usagef("endpoint %q is none of chat, completions", endpoint)
+		return nil, usagef("endpoint %q is none of chat, completions, native", o.Endpoint)
 	}
-	p := prober{fetch: wire.NewFetcher(cfg), cfg: cfg, routes: routes, key: o.APIKey}
-	found, err := p.find(ctx, o.Dialect, target)
+	if o.BackendFile != "" {
+		return openFile(ctx, o, target, cfg)
+	}
+	a := readAddress(target)
+	p := &prober{cfg: cfg, routes: a.routes, key: o.APIKey}
+	found, err := p.find(ctx, o.Dialect, a)
 	if err != nil {
 		return nil, err
+	}
+	if found.protocol == protocolTriton {
+		return p.openTriton(ctx, o, a, found.server.Why)
 	}
 	if found.server.ModelID, err = chooseModel(o.Model, found, cfg.Target); err != nil {
 		return nil, err
 	}
-	return openai.New(openai.Config{
-		Dialect: found.dialect, Routes: routes, Chat: endpoint != "completions",
-		Model: found.server.ModelID, Key: o.APIKey, Server: found.server, Wire: cfg,
-	}), nil
+	return client(o, a, found, cfg)
 }
 
 // chooseModel is the model to send: the one asked for when the server lists

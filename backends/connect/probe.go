@@ -2,16 +2,18 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/anthropic"
+	"github.com/headway-bench/headway/backends/internal/transport"
 	"github.com/headway-bench/headway/backends/internal/wire"
 	"github.com/headway-bench/headway/backends/openai"
 )
@@ -25,44 +27,113 @@ type prober struct {
 	cfg    wire.Config
 	routes openai.Routes
 	key    string
+	header []transport.Field // of the questions, key included
 }
 
 // finding is what the questions showed.
 type finding struct {
+	protocol string // one beside OpenAI's, "" for OpenAI's or a native route
 	dialect  openai.Dialect
 	server   backends.Server
 	aliases  []string // names of models beside their ids
 	noModels string   // why no model is listed
 	owner    string   // owned_by of the first model
+	// anthropicList says that the models are listed as Anthropic lists them,
+	// anthropicKey that a key was refused in its words.
+	anthropicList, anthropicKey bool
 }
 
 // find asks for the models, and, unless the dialect is given, for what tells
 // servers apart.
-func (p *prober) find(ctx context.Context, dialect string, target *url.URL) (finding, error) {
+func (p *prober) find(ctx context.Context, dialect string, a address) (finding, error) {
 	f := finding{server: backends.Server{Settings: map[string]string{}}}
+	if dialect == "auto" {
+		dialect = ""
+	}
+	why := "named by the user"
+	if dialect == "" && a.named != "" {
+		dialect = a.named
+		why = "the target names the route " + cmp.Or(a.route, "/v2")
+	}
+	if dialect == "" {
+		dialect, why = hostDialect(a.url.Hostname())
+	}
 	given, known := openai.Find(dialect)
-	p.withKey(given)
+	if dialect == protocolAnthropic || a.named == protocolAnthropic {
+		f.protocol = protocolAnthropic
+	}
+	if dialect == protocolTriton {
+		f.protocol, f.server.Why = protocolTriton, why
+		p.withHeader(openai.Header(given, p.key))
+		return f, nil
+	}
+	p.withHeader(p.keyHeader(f.protocol, given, a))
 	models, err := p.models(ctx, &f)
+	if dialect == "" && f.anthropicKey {
+		f.protocol, why = protocolAnthropic, "it refuses a key in Anthropic's words"
+		p.withHeader(p.keyHeader(f.protocol, given, a))
+		models, err = p.models(ctx, &f)
+	}
 	if err != nil {
 		return f, err
 	}
+	if f.protocol == "" && dialect == "" && f.anthropicList {
+		f.protocol, why = protocolAnthropic, "its models are listed as Anthropic lists them"
+	}
 	if known {
-		f.dialect, f.server.Why = given, "named by the user"
+		f.dialect, f.server.Why = given, why
 		f.server.Engine = given.Engine
 	} else {
-		p.detect(ctx, &f, models, target)
+		p.detect(ctx, &f, models)
+	}
+	if f.protocol == protocolTriton {
+		return f, nil
 	}
 	f.server.Dialect = f.dialect.Name
+	if f.protocol == protocolAnthropic {
+		p.foundAnthropic(&f, why, a)
+	}
 	p.describe(ctx, &f, models)
-	f.server.Metrics = p.metrics(ctx, f.dialect)
+	f.server.Metrics = p.metrics(ctx, f.dialect.Metrics)
 	return f, nil
 }
 
-// withKey adds the key to the header of the questions.
-func (p *prober) withKey(d openai.Dialect) {
+// foundAnthropic says that the messages route is spoken, to Anthropic's own
+// server or to one that offers it too.
+func (p *prober) foundAnthropic(f *finding, why string, a address) {
+	f.server.Dialect = protocolAnthropic
+	switch {
+	case f.anthropicList || isAnthropicHost(a.url.Hostname()):
+		f.server.Engine = protocolAnthropic
+	case f.server.Engine != "":
+		why += fmt.Sprintf("; the server is %s: %s", f.server.Engine, f.server.Why)
+	}
+	f.server.Why = why
+}
+
+// keyHeader is how the questions carry the key.
+func (p *prober) keyHeader(protocol string, d openai.Dialect, a address) []transport.Field {
+	if protocol != protocolAnthropic {
+		return openai.Header(d, p.key)
+	}
+	header := anthropic.Header(p.key)
+	if !isAnthropicHost(a.url.Hostname()) {
+		header = append(header, openai.Header(d, p.key)...)
+	}
+	return header
+}
+
+// withHeader sets the header of the questions.
+func (p *prober) withHeader(header []transport.Field) {
+	p.header = append(header, p.cfg.Header...)
+	p.fetch = p.fetcher()
+}
+
+// fetcher asks with the header of the questions.
+func (p *prober) fetcher() wire.Fetcher {
 	cfg := p.cfg
-	cfg.Header = append(openai.Header(d, p.key), cfg.Header...)
-	p.fetch = wire.NewFetcher(cfg)
+	cfg.Header = p.header
+	return wire.NewFetcher(cfg)
 }
 
 // get asks for a path of the server's root.
@@ -95,18 +166,25 @@ func (p *prober) models(ctx context.Context, f *finding) (wire.Answer, error) {
 	if err != nil {
 		return a, &TargetError{err}
 	}
+	return a, p.readModels(path, a, f)
+}
+
+// readModels reads a list of models as OpenAI or Anthropic write it.
+func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 	switch {
 	case a.Status == 401 || a.Status == 403:
-		return a, &TargetError{fmt.Errorf("%w (give the key with --api-key-env)", p.fetch.Refused(path, a))}
+		f.anthropicKey = field(a.Body, "error.type") == "authentication_error" && field(a.Body, "type") == "error"
+		return &TargetError{fmt.Errorf("%w (give the key with --api-key-env)", p.fetch.Refused(path, a))}
 	case a.Status == 429 || a.Status >= 500 && a.Status != 501:
-		return a, &TargetError{p.fetch.Refused(path, a)}
+		return &TargetError{p.fetch.Refused(path, a)}
 	case a.Status != 200:
 		f.noModels = p.fetch.Refused(path, a).Error()
-		return a, nil
+		return nil
 	}
 	var list struct {
 		Data []struct {
 			ID          string   `json:"id"`
+			Type        string   `json:"type"`
 			Aliases     []string `json:"aliases"`
 			OwnedBy     string   `json:"owned_by"`
 			MaxModelLen int      `json:"max_model_len"`
@@ -118,7 +196,7 @@ func (p *prober) models(ctx context.Context, f *finding) (wire.Answer, error) {
 	}
 	if err := json.Unmarshal(a.Body, &list); err != nil {
 		f.noModels = fmt.Sprintf("its %s is no list of models", path)
-		return a, nil
+		return nil
 	}
 	for _, m := range list.Data {
 		f.server.Models = append(f.server.Models, m.ID)
@@ -127,12 +205,13 @@ func (p *prober) models(ctx context.Context, f *finding) (wire.Answer, error) {
 	if len(list.Data) > 0 {
 		m := list.Data[0]
 		f.owner = m.OwnedBy
+		f.anthropicList = m.Type == "model"
 		f.server.MaxModelLen = max(m.MaxModelLen, m.Window, m.Meta.Context)
 	} else {
 		f.noModels = "the list is empty"
 	}
 	f.server.Source = path
-	return a, nil
+	return nil
 }
 
 // owners maps the owned_by of a list of models to a dialect.
@@ -144,20 +223,30 @@ var owners = map[string]string{
 // hosts maps the end of a host name to a dialect.
 var hosts = map[string]string{
 	"api.openai.com": "openai", ".openai.azure.com": "azure", ".cognitiveservices.azure.com": "azure", "api.groq.com": "groq",
+	anthropicHost: protocolAnthropic,
+}
+
+const anthropicHost = "api.anthropic.com"
+
+func isAnthropicHost(host string) bool { return strings.HasSuffix(host, anthropicHost) }
+
+// hostDialect is the dialect of a host that is known by its name, and why; ""
+// for none.
+func hostDialect(host string) (dialect, why string) {
+	for end, dialect := range hosts {
+		if strings.HasSuffix(host, end) {
+			return dialect, "the host is " + host
+		}
+	}
+	return "", ""
 }
 
 // detect finds the dialect, by the surest sign first, and says which it was.
-func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer, target *url.URL) {
+func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer) {
 	use := func(dialect, why string, args ...any) {
 		f.dialect, _ = openai.Find(dialect)
 		f.server.Engine = f.dialect.Engine
 		f.server.Why = fmt.Sprintf(why, args...)
-	}
-	for end, dialect := range hosts {
-		if strings.HasSuffix(target.Hostname(), end) {
-			use(dialect, "the host is %s", target.Hostname())
-			return
-		}
 	}
 	if v := models.Header.Get("X-Litellm-Version"); v != "" {
 		use("generic", "the header x-litellm-version is that of the LiteLLM gateway")
@@ -188,6 +277,11 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer, tar
 	if a, err := p.get(ctx, litellmHealth); err == nil && a.Status == 200 && bytes.Contains(a.Body, []byte("I'm alive")) {
 		use("generic", "it answers %s as the LiteLLM gateway does", litellmHealth)
 		f.server.Engine = "litellm"
+		return
+	}
+	if about := p.object(ctx, "/v2"); about["name"] == "triton" {
+		f.protocol = protocolTriton
+		f.server.Why = "its /v2 names it triton"
 		return
 	}
 	if p.object(ctx, "/api/version") != nil {
@@ -253,17 +347,17 @@ func (p *prober) describe(ctx context.Context, f *finding, models wire.Answer) {
 	}
 }
 
-// metrics is the URL of the Prometheus page, "" when there is none.
-func (p *prober) metrics(ctx context.Context, d openai.Dialect) string {
-	path := openai.MetricsPath(d, p.routes)
+// metrics is the URL of the Prometheus page at a path from the server's root,
+// "" when there is none.
+func (p *prober) metrics(ctx context.Context, path string) string {
 	if path == "" {
 		return ""
 	}
-	a, err := p.get(ctx, d.Metrics)
+	a, err := p.get(ctx, path)
 	if err != nil || a.Status != 200 || !bytes.Contains(a.Body, []byte("# TYPE ")) {
 		return ""
 	}
-	return p.cfg.Transport.URL(path)
+	return p.cfg.Transport.URL(p.routes.Root(path))
 }
 
 // plain is a JSON scalar as text, "" for anything else.

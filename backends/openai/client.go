@@ -81,13 +81,5 @@ func (c *Client) resetCache(ctx context.Context) error {
 	return err
 }
 
-// MetricsPath is the path of the server's metrics page, "" when it has none.
-func MetricsPath(d Dialect, r Routes) string {
-	if d.Metrics == "" {
-		return ""
-	}
-	return r.Root(d.Metrics)
-}
-
 // quote is s as JSON.
 func quote(s string) string { return string(jsonscan.AppendString(nil, s)) }
