@@ -35,6 +35,8 @@ type script struct {
 	pieces []piece
 	closes bool
 	hangs  bool
+	// together holds the answer back until so many requests are there.
+	together int
 }
 
 // framed is a stream of chunks, a piece each, and what ends the body.
@@ -71,7 +73,7 @@ func (x experiment) run(t *testing.T) observed {
 	t.Helper()
 	var mu sync.Mutex
 	reported := make(chan struct{}, 1<<16)
-	over := make(chan struct{})
+	over, gathered := make(chan struct{}), make(chan struct{})
 	wrote := make([][]int64, len(x.scripts))
 	number := 0
 	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
@@ -94,6 +96,11 @@ func (x experiment) run(t *testing.T) observed {
 		if n >= len(x.scripts) {
 			t.Errorf("request %d was not expected", n)
 			return false
+		}
+		if n+1 == x.scripts[n].together {
+			close(gathered)
+		} else if x.scripts[n].together > 0 {
+			<-gathered
 		}
 		for _, p := range x.scripts[n].pieces {
 			mu.Lock()
