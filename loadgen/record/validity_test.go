@@ -16,6 +16,12 @@ func sound() Facts {
 		CachedTokens: Known(0), CachedAllowed: Known(16), BurstyRatio: Known(0), EstimatedRatio: Known(0), NoITLRatio: Known(0)}
 }
 
+// count sets the totals of the client, all completed, and of the server.
+func (f *Facts) count(requests, tokens int64, serverRequests, serverTokens float64) {
+	f.Totals = Totals{Sent: requests, Completed: requests, OutputTokens: tokens}
+	f.ServerRequests, f.ServerOutputTokens = Known(serverRequests), Known(serverTokens)
+}
+
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -55,6 +61,15 @@ func TestJudge(t *testing.T) {
 		{"a cap in open loop need not be reached", func(f *Facts) { f.InFlightMax, f.Mode = Known(7), Open }, Valid, "", ""},
 		{"Little's law", func(f *Facts) { f.MeanTimeS = Known(0.47) }, Invalid, "little_law", ""},
 		{"Little's law, small", func(f *Facts) { f.MeanTimeS = Known(0.48) }, Valid, "", ""},
+
+		{"the server counts as many", func(f *Facts) { f.count(500, 5000, 500, 5050) }, Valid, "", ""},
+		{"the server counts more requests", func(f *Facts) { f.count(500, 5000, 506, 5000) }, Valid, "", "server_requests"},
+		{"the server counts fewer requests", func(f *Facts) { f.count(500, 5000, 494, 5000) }, Valid, "", "server_requests"},
+		{"the server counts requests that were cut", func(f *Facts) { f.count(500, 5000, 520, 9000); f.Totals.Sent = 520 }, Valid, "", ""},
+		{"the server counts more tokens", func(f *Facts) { f.count(500, 5000, 500, 5051) }, Valid, "", "server_output_tokens"},
+		{"the server counts fewer tokens", func(f *Facts) { f.count(500, 5000, 500, 4949) }, Valid, "", "server_output_tokens"},
+		{"telemetry with gaps", func(f *Facts) { f.ScrapeFailedRatio = Known(0.2) }, Valid, "", "telemetry_gaps"},
+		{"speculation on random text", func(f *Facts) { f.RandomDraftAcceptance = Known(0.05) }, Valid, "", "speculative_decoding"},
 
 		{"not converged", func(f *Facts) { f.Steady = false }, Inconclusive, "not_converged", ""},
 		{"D126 dynamo#5287 few completions a user", func(f *Facts) { f.Ended = 159 }, Inconclusive, "little_law", ""},

@@ -1,0 +1,158 @@
+package telemetry
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// told is a reading of which only the known quantities are given.
+type told struct {
+	values map[quantity]float64
+	gpus   []gpu
+	block  int
+	kinds  []string
+	ended  float64 // NaN of pages that count
+}
+
+func tell(r reading) told {
+	out := told{values: map[quantity]float64{}, gpus: r.gpus, block: r.block, kinds: r.kinds, ended: r.ended}
+	for q, v := range r.values {
+		if !math.IsNaN(v) {
+			out.values[quantity(q)] = v
+		}
+	}
+	return out
+}
+
+func diff(want, got told) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(told{}, gpu{}), cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-9, 0), cmpopts.EquateEmpty())
+}
+
+// TestPages reads a page of each server; see testdata/README.md for which are
+// made by hand.
+func TestPages(t *testing.T) {
+	counting := math.NaN()
+	for _, c := range []struct {
+		file string
+		want told
+	}{
+		{"vllm.txt", told{kinds: []string{"vllm"}, block: 32, ended: counting, values: map[quantity]float64{
+			running: 3, waiting: 4, kvUsage: 1, preemptions: 2, requests: 7, outputTokens: 920, lookedUp: 800, found: 200,
+			ttftSum: 1.75, ttftCount: 7, queueSum: 0.35, queueCount: 7, draftTokens: 50, acceptedTokens: 10,
+		}}},
+		{"vllm-old.txt", told{kinds: []string{"vllm"}, ended: counting, values: map[quantity]float64{
+			running: 3, kvUsage: 0.5, preemptions: 1, requests: 9, outputTokens: 90, lookedUp: 40, found: 10,
+		}}},
+		{"trtllm.txt", told{kinds: []string{"tensorrt-llm"}, ended: counting, values: map[quantity]float64{
+			running: 5, waiting: 2, kvUsage: 0.75, hitRate: 0.1, requests: 10, outputTokens: 640, lookedUp: 100, found: 25,
+			ttftSum: 0.5, ttftCount: 10, queueSum: 0.02, queueCount: 10, draftTokens: 0,
+		}}},
+		{"trtllm.json", told{kinds: []string{"tensorrt-llm"}, block: 64, ended: 3, values: map[quantity]float64{
+			running: 3.5, waiting: 0.5, kvUsage: 0.4, lookedUp: 50, found: 5,
+		}}},
+		{"sglang.txt", told{kinds: []string{"sglang"}, ended: counting, values: map[quantity]float64{
+			running: 7, waiting: 3, kvUsage: 0.28, hitRate: 0.2, preemptions: 2, requests: 30, outputTokens: 300, ttftSum: 3, ttftCount: 30,
+		}}},
+		{"tgi.txt", told{kinds: []string{"tgi"}, ended: counting, values: map[quantity]float64{
+			running: 6, waiting: 2, requests: 11, outputTokens: 352, queueSum: 0.22, queueCount: 11,
+		}}},
+		{"llamacpp.txt", told{kinds: []string{"llama.cpp"}, ended: counting, values: map[quantity]float64{
+			running: 4, waiting: 2, outputTokens: 1150, lookedUp: 1000, found: 610, draftTokens: 0, acceptedTokens: 0,
+		}}},
+		{"triton.txt", told{kinds: []string{"triton"}, ended: counting, gpus: []gpu{{"GPU-aaaa", 210.5, 0.6, 8192}}, values: map[quantity]float64{
+			running: 5, waiting: 3, kvUsage: 0.4, requests: 8, queueSum: 0.048, queueCount: 24,
+		}}},
+		{"dcgm.txt", told{kinds: []string{"dcgm"}, ended: counting, gpus: []gpu{
+			{"GPU-aaaa", 300.5, 0.9, 70000}, {"GPU-bbbb", 100, math.NaN(), 500},
+		}}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			page, err := os.ReadFile(filepath.Join("testdata", c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := parsePage(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := diff(c.want, tell(got)); d != "" {
+				t.Errorf("-want +got\n%s", d)
+			}
+		})
+	}
+}
+
+func TestOddPages(t *testing.T) {
+	for _, c := range []struct {
+		name, page string
+		ok         bool
+		kinds      int
+	}{
+		{"empty", "", true, 0},
+		{"no known name", "up 1\n", true, 0},
+		{"an error page", "<html>502</html>\n", false, 0},
+		{"a JSON object", `{"detail":"Not Found"}`, false, 0},
+		{"an empty list", "[]", true, 1},
+		{"a list of no iterations", `["a"]`, false, 0},
+		{"cut short", "vllm:num_requests_running{model_name=\"d", false, 0},
+		{"a huge value", "vllm:num_requests_running +Inf\n", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kinds, err := Kinds([]byte(c.page))
+			if (err == nil) != c.ok || len(kinds) != c.kinds {
+				t.Errorf("kinds %v, error %v", kinds, err)
+			}
+		})
+	}
+}
+
+func TestSMI(t *testing.T) {
+	got, err := parseSMI([]byte("GPU-aaaa, 612.30, 98, 70211\nGPU-bbbb, [N/A], 0, 4\n\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := told{kinds: []string{"nvidia-smi"}, ended: math.NaN(), gpus: []gpu{{"GPU-aaaa", 612.3, 0.98, 70211}, {"GPU-bbbb", math.NaN(), 0, 4}}}
+	if d := diff(want, tell(got)); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	if _, err := parseSMI([]byte("No devices were found\n")); err == nil {
+		t.Error("a message is taken for a device")
+	}
+}
+
+// FuzzPage holds every page to two rules: what is known is finite, and a page
+// that is read twice tells the same.
+func FuzzPage(f *testing.F) {
+	files, err := filepath.Glob("testdata/*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		if page, err := os.ReadFile(name); err == nil {
+			f.Add(page)
+		}
+	}
+	f.Fuzz(func(t *testing.T, page []byte) {
+		r, err := parsePage(page)
+		if err != nil {
+			return
+		}
+		for q, v := range tell(r).values {
+			if math.IsInf(v, 0) {
+				t.Errorf("quantity %d is %v", q, v)
+			}
+		}
+		again, err := parsePage(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := diff(tell(r), tell(again)); d != "" {
+			t.Errorf("read twice: %s", d)
+		}
+	})
+}
