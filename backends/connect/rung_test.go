@@ -129,6 +129,8 @@ func (x experiment) run(t *testing.T) observed {
 	t.Cleanup(client.Close)
 	t.Cleanup(func() { close(over) })
 	result := x.offer(t, reporting{client, reported})
+	mu.Lock()
+	defer mu.Unlock()
 	result.wrote = wrote
 	if number != len(x.scripts) {
 		t.Errorf("the server was asked %d times, want %d", number, len(x.scripts))
