@@ -304,7 +304,7 @@ func (out *findings) server(f Facts) {
 			"%.0f %% of the scrapes of the server's telemetry failed: its figures have gaps", 100*gaps))
 	}
 	if accepted, ok := f.RandomDraftAcceptance.Float(); ok {
-		out.warnings = append(out.warnings, reason("speculative_decoding", f.RandomDraftAcceptance, Value{},
+		out.warnings = append(out.warnings, reason("speculative_decoding", f.RandomDraftAcceptance, Known(0),
 			"the server speculates and %.0f %% of its draft tokens were accepted: random prompts make speculative decoding look bad; use a data set", 100*accepted))
 	}
 }
