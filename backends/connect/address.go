@@ -28,7 +28,8 @@ type address struct {
 	routes openai.Routes
 	query  string // "" or ?...
 	// named is the dialect that the route is of, route its path from the server's
-	// root, endpoint the endpoint that it is; all "" for one of OpenAI's or none.
+	// root; both are "" for one of OpenAI's or none. endpoint is the endpoint
+	// that the route is.
 	named, route, endpoint string
 	// model and version are those in one of Triton's routes.
 	model, version string
@@ -55,7 +56,7 @@ func readAddress(u *url.URL) address {
 	root := *u
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	if m := tritonRoute.FindStringSubmatch(path); m != nil && u.Scheme != "unix" {
-		a.named = protocolTriton
+		a.named, a.route = protocolTriton, strings.TrimRight(m[0], "/")
 		a.model, _ = url.PathUnescape(m[1])
 		a.version, _ = url.PathUnescape(m[2])
 		path = strings.TrimSuffix(path, m[0])

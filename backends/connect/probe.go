@@ -2,7 +2,6 @@ package connect
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +52,7 @@ func (p *prober) find(ctx context.Context, dialect string, a address) (finding, 
 	why := "named by the user"
 	if dialect == "" && a.named != "" {
 		dialect = a.named
-		why = "the target names the route " + cmp.Or(a.route, "/v2")
+		why = "the target names the route " + a.route
 	}
 	if dialect == "" {
 		dialect, why = hostDialect(a.url.Hostname())
@@ -333,6 +332,9 @@ func (p *prober) describe(ctx context.Context, f *finding, models wire.Answer) {
 		tell(path, info, "total_slots", "model_path", "n_ctx")
 		s.Version = plain(info["build_info"])
 	case "tgi":
+		if id := plain(info["model_id"]); id != "" && len(s.Models) == 0 {
+			s.Models = []string{id}
+		}
 		tell(path, info, "model_dtype", "max_concurrent_requests", "max_input_tokens", "max_total_tokens", "max_batch_total_tokens")
 		if n, err := strconv.Atoi(plain(info["max_total_tokens"])); err == nil && s.MaxModelLen == 0 {
 			s.MaxModelLen = n
