@@ -38,6 +38,20 @@ func exitWith(code int, err error) error {
 	return &exitError{code, err}
 }
 
+// joined joins what went wrong, and says a thing once: an error whose text is
+// part of another's is left out. The first one's exit code stands.
+func joined(first, second error) error {
+	switch {
+	case first == nil:
+		return second
+	case second == nil, strings.Contains(first.Error(), second.Error()):
+		return first
+	case strings.Contains(second.Error(), first.Error()):
+		return exitWith(exitCode(first), second)
+	}
+	return errors.Join(first, second)
+}
+
 // usagef is the error of a command line or an input that can't be used.
 func usagef(format string, args ...any) error {
 	return exitWith(exitUsage, fmt.Errorf(format, args...))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,11 @@ func writeResults(w io.Writer, all []*bundle.Bundle, format string) error {
 	for i, b := range all {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if format == "table" && len(all) > 1 {
+			if _, err := fmt.Fprintf(w, "=== %s\n", b.Path); err != nil {
 				return err
 			}
 		}

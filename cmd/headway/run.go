@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -61,23 +60,24 @@ func (f *runFlags) run(cmd *cobra.Command, p *profiles.Profile) error {
 	if err != nil {
 		return err
 	}
+	defer os.Remove(out) // of a matrix or two targets that left no bundle: it is empty then
 	stop := newStopper(cmd.Context())
 	defer stop.release()
 	if len(combinations) == 1 && combinations[0].Label == "" {
-		results, err := f.experiment(cmd, stop, combinations[0].Profile, out)
-		return f.conclude(cmd, results, err)
+		bundles, err := f.experiment(cmd, stop, combinations[0].Profile, out)
+		return f.conclude(cmd, bundles, err)
 	}
-	var all []*bundle.Result
+	var all []*bundle.Bundle
 	index := bundle.Index{Name: p.Name}
 	for _, c := range combinations {
 		dir := filepath.Join(out, c.Label)
-		results, err := f.experiment(cmd, stop, c.Profile, dir)
-		for _, r := range results {
-			index.Bundles = append(index.Bundles, bundle.IndexEntry{Dir: c.Label, Combination: c.Values, Status: r.Status})
+		bundles, err := f.experiment(cmd, stop, c.Profile, dir)
+		for _, b := range bundles {
+			index.Bundles = append(index.Bundles, bundle.IndexEntry{Dir: c.Label, Combination: c.Values, Status: b.Result.Status})
 		}
-		all = append(all, results...)
+		all = append(all, bundles...)
 		if err != nil {
-			return f.conclude(cmd, all, errors.Join(err, writeIndex(out, index)))
+			return f.conclude(cmd, all, joined(err, writeIndex(out, index)))
 		}
 	}
 	return f.conclude(cmd, all, writeIndex(out, index))
@@ -106,44 +106,30 @@ func (f *runFlags) outDir(p *profiles.Profile) (string, error) {
 // stopper turns the first signal into an orderly end and the second into an
 // end at once.
 type stopper struct {
-	ctx     context.Context // ends at the second signal
-	asked   chan struct{}   // closed at the first
+	orderly context.Context // ends at the first signal
+	ctx     context.Context // ends at the second
 	release func()
 }
 
 func newStopper(parent context.Context) *stopper {
 	ctx, cancel := context.WithCancel(parent)
+	orderly, end := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	s := &stopper{ctx: ctx, asked: make(chan struct{})}
 	go func() {
-		select {
-		case <-signals:
-			close(s.asked)
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
+		for _, stop := range []func(){end, cancel} {
+			select {
+			case <-signals:
+				stop()
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
-	s.release = func() {
+	return &stopper{orderly: orderly, ctx: ctx, release: func() {
 		signal.Stop(signals)
 		cancel()
-	}
-	return s
-}
-
-// stopped says whether an end was asked for.
-func (s *stopper) stopped() bool {
-	select {
-	case <-s.asked:
-		return true
-	default:
-		return s.ctx.Err() != nil
-	}
+	}}
 }
 
 // printEstimates says what would be sent.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +95,15 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 	p, err := f.open(cmd, args)
 	if err != nil {
 		return nil, err
+	}
+	var loads []string
+	for _, flag := range []string{"concurrency", "rate", "offline"} {
+		if cmd.Flags().Changed(flag) {
+			loads = append(loads, "--"+flag)
+		}
+	}
+	if len(loads) > 1 {
+		return nil, usagef("%s exclude each other; keep one of them", strings.Join(loads, " and "))
 	}
 	if cmd.Flags().Changed("target") {
 		// A server that is named stands in for the one to be started.

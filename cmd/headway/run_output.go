@@ -12,20 +12,20 @@ import (
 
 // conclude prints the results, judges them when asked, and turns how it went
 // into an error with an exit code.
-func (f *runFlags) conclude(cmd *cobra.Command, results []*bundle.Result, runErr error) error {
-	if len(results) > 0 {
-		shown := make([]*bundle.Bundle, len(results))
-		for i, r := range results {
-			shown[i] = &bundle.Bundle{Result: r}
-		}
-		if err := writeResults(cmd.OutOrStdout(), shown, f.format.value); err != nil {
-			return errors.Join(runErr, err)
+func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr error) error {
+	if len(bundles) > 0 {
+		if err := writeResults(cmd.OutOrStdout(), bundles, f.format.value); err != nil {
+			return joined(runErr, err)
 		}
 	}
 	if runErr != nil {
 		return runErr
 	}
-	if err := usable(results); err != nil {
+	results := make([]*bundle.Result, len(bundles))
+	for i, b := range bundles {
+		results[i] = b.Result
+	}
+	if err := f.usable(results); err != nil {
 		return err
 	}
 	if !f.gate && f.against == "" {
@@ -43,20 +43,34 @@ func (f *runFlags) conclude(cmd *cobra.Command, results []*bundle.Result, runErr
 	return err
 }
 
-// usable says whether a run measured anything that can be trusted.
-func usable(results []*bundle.Result) error {
+// usable says whether a run measured anything that can be trusted: one rung is
+// enough, and of two targets one of each.
+func (f *runFlags) usable(results []*bundle.Result) error {
+	if f.against == "" {
+		return trusted(results...)
+	}
 	for _, r := range results {
-		completed, trusted := false, false
+		if err := trusted(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trusted says whether any rung of the results can be trusted.
+func trusted(results ...*bundle.Result) error {
+	completed, trusted := false, false
+	for _, r := range results {
 		for _, rung := range r.Rungs {
 			completed = completed || rung.Totals.Completed > 0
 			trusted = trusted || rung.Verdict != record.Invalid
 		}
-		switch {
-		case !completed:
-			return exitWith(exitNoResult, errors.New("no request completed; the table and requests.jsonl.zst say why"))
-		case !trusted:
-			return exitWith(exitNoResult, errors.New("every rung is invalid; the reasons stand below the table"))
-		}
+	}
+	switch {
+	case !completed:
+		return exitWith(exitNoResult, errors.New("no request completed; the table and requests.jsonl.zst say why"))
+	case !trusted:
+		return exitWith(exitNoResult, errors.New("every rung is invalid; the reasons stand below the table"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -60,6 +61,30 @@ func printable(text string) string {
 // plainLine prints one line. One that can't be written is no reason to end a
 // run.
 func plainLine(w io.Writer, text string) { _, _ = fmt.Fprintln(w, printable(text)) }
+
+// noteWriter notes each line that is written to it.
+type noteWriter struct {
+	note func(string)
+	rest []byte // of a line that has not ended
+}
+
+// maxNote bounds a line that is noted, in bytes.
+const maxNote = 4 << 10
+
+func (w *noteWriter) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		if end < 0 && len(w.rest) < maxNote {
+			return len(p), nil
+		}
+		if end < 0 {
+			end = len(w.rest) - 1
+		}
+		w.note(strings.TrimSuffix(string(w.rest[:end+1]), "\n"))
+		w.rest = w.rest[end+1:]
+	}
+}
 
 // silence shows nothing.
 type silence struct{}

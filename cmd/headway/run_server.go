@@ -103,3 +103,17 @@ func (s *bundledServer) close() {
 		<-s.exited
 	}
 }
+
+// died says whether the server ended before it was closed, and what it said.
+func (s *bundledServer) died() (string, bool) {
+	if s == nil {
+		return "", false
+	}
+	select {
+	case <-s.exited:
+		said := bytes.TrimSpace(s.stderr.Bytes())
+		return fmt.Sprintf("the bundled server ended during the run; its last words: %s", said[max(0, len(said)-maxNote):]), true
+	default:
+		return "", false
+	}
+}

@@ -13,10 +13,10 @@ import (
 	"github.com/headway-bench/headway/report/bundle/bundletest"
 )
 
-// TestFullDisk writes a bundle onto a file system of 256 KiB.
+// TestFullDisk writes a bundle onto a file system of 1 MiB.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("a small file system can't be mounted here: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	noise := rand.NewChaCha8([32]byte{1})
 	block := make([]byte, 64<<10)
-	for range 8 { // what can't be compressed, twice the size of the disk
+	for range 32 { // what can't be compressed, twice the size of the disk
 		noise.Read(block)
 		w.Requests().Write(block)
 	}
@@ -44,5 +44,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(partial.Dir, bundle.RequestsFile)); err != nil {
 		t.Errorf("what was measured is gone: %v", err)
+	}
+	if _, err := bundle.Open(filepath.Join(partial.Dir, bundle.ResultFile)); err != nil {
+		t.Errorf("the result is not saved: %v", err)
 	}
 }

@@ -99,10 +99,20 @@ func (w *Writer) open() error {
 	if w.hist, err = os.Create(filepath.Join(w.partial, HistogramsFile)); err != nil {
 		return fmt.Errorf("start the histograms: %w", err)
 	}
+	if err := os.WriteFile(w.reserve(), make([]byte, reserved), 0o600); err != nil {
+		return fmt.Errorf("reserve space for %s: %w", ResultFile, err)
+	}
 	w.histBuf = bufio.NewWriter(w.hist)
 	w.histLog = hdrhistogram.NewHistogramLogWriter(w.histBuf)
 	return errors.Join(w.histLog.OutputLogFormatVersion(), w.histLog.OutputLegend())
 }
+
+// reserved is the space kept free for result.json, so that a disk that the
+// requests fill still takes what was measured.
+const reserved = 512 << 10
+
+// reserve is the file that keeps the space.
+func (w *Writer) reserve() string { return filepath.Join(w.partial, ".reserve") }
 
 // Path is where the bundle is while it is being written.
 func (w *Writer) Path() string { return w.partial }
@@ -158,7 +168,7 @@ func (w *Writer) Discard() error {
 func (w *Writer) Finish(r *Result, pages ...Page) error {
 	r.normalise()
 	// The result comes first: on a full disk it is the part to save.
-	w.keep(w.writeResult(r))
+	w.keep(errors.Join(os.Remove(w.reserve()), w.writeResult(r)))
 	w.keep(w.requests.Close())
 	w.keep(errors.Join(wrap(w.histBuf.Flush(), HistogramsFile), closeSynced(w.hist)))
 	if w.err == nil {

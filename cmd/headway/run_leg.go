@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/backends/connect"
+	"github.com/headway-bench/headway/backends/tokenizer"
+	"github.com/headway-bench/headway/loadgen"
+	"github.com/headway-bench/headway/loadgen/prompt"
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/knee"
+)
+
+// leg is one target of an experiment, with what it leaves behind.
+type leg struct {
+	label     string // in front of its rungs' names; "" for the only target
+	url       string
+	dir       string            // of its bundle
+	profile   *profiles.Profile // as run, with what the server told
+	client    backends.Client
+	generator *loadgen.Generator
+	observer  *observer
+	writer    *bundle.Writer
+	rungs     []record.Rung
+	warnings  []bundle.Warning
+}
+
+// open opens the target and makes its generator ready.
+func (l *leg) open(ctx context.Context, f *runFlags, e *experiment) error {
+	options, err := f.options(e.profile, l.url)
+	if err != nil {
+		return err
+	}
+	if l.client, err = connect.Open(ctx, options); err != nil {
+		return targetError(err)
+	}
+	server := l.client.Server()
+	l.profile = identified(e.profile, server)
+	if e.profile.Target.URL != "" {
+		l.profile.Target.URL = l.url
+	}
+	e.progress.note(identity(l.url, server))
+	if err := l.fits(&e.profile.Workload, server.MaxModelLen); err != nil {
+		return err
+	}
+	config := prompt.Config{Workload: &e.profile.Workload, Client: l.client, Run: runID()}
+	if from := e.profile.Target.Tokenizer; from != "" {
+		if config.Tokenizer, err = tokenizer.Load(from); err != nil {
+			return usagef("--tokenizer: %w", err)
+		}
+	}
+	source, err := prompt.New(ctx, config)
+	if err != nil {
+		return exitWith(exitUsage, err)
+	}
+	further := e.profile.Target.Metrics
+	if l.url == f.against {
+		further = nil // they are the first target's
+	}
+	if l.observer, err = newObserver(ctx, options, server, further); err != nil {
+		return err
+	}
+	l.doubts(source.Form())
+	l.generator = &loadgen.Generator{
+		Client: l.client, Source: source, RunID: config.Run, Limits: limits(e.slos), Settle: settle(e.slos),
+		OnStart: func(r loadgen.Rung, recorder *record.Recorder) { e.progress.rung(l.label, r, recorder) },
+		Observe: l.observer.observe,
+		Log:     record.NewRequestLog(l.writer.Requests(), true),
+	}
+	return nil
+}
+
+// close releases the connections of the target.
+func (l *leg) close() {
+	if l.observer != nil {
+		l.observer.close()
+	}
+	if l.client != nil {
+		l.client.Close()
+	}
+}
+
+// warn adds a warning to the leg's result.
+func (l *leg) warn(code, format string, args ...any) {
+	l.warnings = append(l.warnings, bundle.Warning{Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// doubts warns of what makes every figure of the leg another one than its
+// reader may think.
+func (l *leg) doubts(form prompt.Form) {
+	if form == prompt.ByUsage {
+		l.warn("estimated_lengths", "input lengths are estimated: the server has no tokenizer route, so prompts are sized by its own usage; "+
+			"give --tokenizer DIR for exact ones")
+	}
+	if n := l.profile.Stage.Retries; n > 0 {
+		l.warn("retries", "failed requests were sent again up to %d times: errors are fewer and latencies longer than a user without retries has", n)
+	}
+}
+
+// fits refuses a workload of which no request fits into the server, and warns
+// when some do not. most is the server's limit on prompt and output together,
+// 0 when it did not tell.
+func (l *leg) fits(w *profiles.Workload, most int) error {
+	if most == 0 {
+		return nil
+	}
+	in, out := least(w.InputTokens), least(w.OutputTokens)
+	if in+out > most {
+		return usagef("workload: %d input and %d output tokens do not fit into the %d that the server holds for a request; "+
+			"ask for fewer, or raise the server's limit (--max-model-len)", in, out, most)
+	}
+	if need := prompt.Most(w.InputTokens) + prompt.Most(w.OutputTokens); need > most {
+		l.warn("too_long", "requests may have up to %d tokens and the server holds %d: the longest of them will fail", need, most)
+	}
+	return nil
+}
+
+// least is the smallest count of a distribution, 0 where a file sets it.
+func least(l profiles.Length) int {
+	switch {
+	case l.Kind == "fixed":
+		return l.Value
+	case l.Kind == "empirical" && len(l.Values) > 0:
+		return slices.Min(l.Values)
+	}
+	return l.Min
+}
+
+// runID names a run within request ids and salts its prompts.
+func runID() string {
+	var b [6]byte
+	// Reading random bytes does not fail on the systems that Go runs on.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// result puts a leg's rungs together with what they mean.
+func (l *leg) result(status bundle.Status, e *experiment) *bundle.Result {
+	b := thisBuild()
+	server := l.client.Server()
+	knee.Elasticities(l.rungs)
+	economics := knee.Economics{USDPerHour: l.profile.Cost.USDPerHour, Accelerators: l.profile.Hardware.Count}
+	if in, out := l.profile.Cost.USDPerMIn, l.profile.Cost.USDPerMOut; in > 0 && out > 0 {
+		economics.InputPriceRatio = in / out
+	}
+	return &bundle.Result{
+		Status: status, Headway: bundle.Build{Version: b.Version, Commit: b.Commit},
+		StartedAt: e.started.UTC().Format(time.RFC3339), EpochUnixNS: clock.Wall(0).UnixNano(),
+		DurationS: record.Known(time.Since(e.started).Seconds()), Seed: e.plan.Seed, ScheduleSHA256: e.plan.ScheduleHash,
+		Profile: *l.profile,
+		Server: bundle.Server{Engine: server.Engine, Version: server.Version, ModelID: server.ModelID,
+			Settings: server.Settings, IdentitySource: server.Source},
+		Client: bundle.Client{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
+			GoVersion: runtime.Version(), MemoryBytes: memoryBytes()},
+		Rungs: l.rungs, Knee: knee.Fit(knee.FromRungs(l.rungs), knee.Options{}),
+		OperatingPoint: knee.OperatingPoint(l.rungs, e.slos, economics),
+		Peak:           knee.Peak(l.rungs, economics), SingleUser: knee.SingleUser(l.rungs, economics),
+		Warnings: l.warnings,
+	}
+}
+
+// identified fills what the profile leaves unknown with what the server told.
+func identified(p *profiles.Profile, s backends.Server) *profiles.Profile {
+	filled := *p
+	fill := func(field *string, told string) {
+		if told != "" && (*field == "" || *field == profiles.Unknown || *field == "auto") {
+			*field = told
+		}
+	}
+	fill(&filled.Model.ID, s.ModelID)
+	fill(&filled.Serving.Engine, s.Engine)
+	fill(&filled.Serving.Version, s.Version)
+	return &filled
+}
+
+// identity is one line about a target.
+func identity(url string, s backends.Server) string {
+	name := s.Engine
+	if name == "" {
+		name = "a server of unknown engine"
+	}
+	if s.Version != "" {
+		name += " " + s.Version
+	}
+	return fmt.Sprintf("target %s is %s, model %s (%s: %s)", url, name, s.ModelID, s.Dialect, s.Why)
+}
+
+// limits are the SLOs that one request can be held to.
+func limits(slos []profiles.SLO) record.Limits {
+	var out record.Limits
+	for _, s := range slos {
+		limit := time.Duration(s.Value * float64(time.Millisecond))
+		field, ok := map[string]*time.Duration{"ttft": &out.TTFT, "tpot": &out.TPOT, "itl": &out.ITL, "e2e": &out.E2E}[s.Metric]
+		if ok && (*field == 0 || limit < *field) {
+			*field = limit
+		}
+	}
+	return out
+}
+
+// quantiles are the statistics of an SLO that settle with samples.
+var quantiles = map[string]float64{"p05": 0.05, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+// settle lists the percentiles that the SLOs ask for.
+func settle(slos []profiles.SLO) []record.Asked {
+	var out []record.Asked
+	for _, s := range slos {
+		if q, ok := quantiles[s.Stat]; ok {
+			out = append(out, record.Asked{Metric: s.Metric, Quantile: q})
+		}
+	}
+	return out
+}
