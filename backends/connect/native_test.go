@@ -97,6 +97,8 @@ func TestProtocols(t *testing.T) {
 		{"Anthropic by its route, on vLLM", vllm, Options{URL: "/v1/messages?beta=true"}, anthropicWord, "/v1/messages?beta=true", "anthropic", "vllm", `the route /v1/messages; the server is vllm: the models are owned by "vllm"`},
 		{"Anthropic by name, on llama.cpp", llama, Options{Dialect: "anthropic"}, anthropicWord, "/v1/messages", "anthropic", "llama.cpp", "named by the user; the server is llama.cpp"},
 		{"Anthropic by name, no list", site{}, Options{URL: "/api", Dialect: "anthropic", Model: "m"}, anthropicWord, "/api/v1/messages", "anthropic", "", "named by the user"},
+		{"Anthropic by name, at LiteLLM, whose list is then Anthropic's", site{"/v1/models": anthropicModels, "/health/liveliness": `"I'm alive!"`}, Options{Dialect: "anthropic"}, anthropicWord,
+			"/v1/messages", "anthropic", "litellm", "the server is litellm"},
 		{"a dialect by name and the messages route", vllm, Options{URL: "/v1/messages", Dialect: "vllm"}, anthropicWord, "/v1/messages", "anthropic", "vllm", "named by the user"},
 		{"TGI's own route", tgiSite, Options{Endpoint: "native"}, tgiWord, "/generate_stream", "tgi", "tgi", "/info"},
 		{"TGI by its route", tgiSite, Options{URL: "/generate_stream/"}, tgiWord, "/generate_stream", "tgi", "tgi", "names the route"},

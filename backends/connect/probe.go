@@ -79,10 +79,11 @@ func (p *prober) find(ctx context.Context, dialect string, a address) (finding, 
 	if f.protocol == "" && dialect == "" && f.anthropicList {
 		f.protocol, why = protocolAnthropic, "its models are listed as Anthropic lists them"
 	}
-	if known {
+	switch {
+	case known:
 		f.dialect, f.server.Why = given, why
 		f.server.Engine = given.Engine
-	} else {
+	case !isAnthropicHost(a.url.Hostname()): // which is what it is
 		p.detect(ctx, &f, models)
 	}
 	if f.protocol == protocolTriton {
@@ -102,10 +103,10 @@ func (p *prober) find(ctx context.Context, dialect string, a address) (finding, 
 func (p *prober) foundAnthropic(f *finding, why string, a address) {
 	f.server.Dialect = protocolAnthropic
 	switch {
-	case f.anthropicList || isAnthropicHost(a.url.Hostname()):
-		f.server.Engine = protocolAnthropic
 	case f.server.Engine != "":
 		why += fmt.Sprintf("; the server is %s: %s", f.server.Engine, f.server.Why)
+	case f.anthropicList || isAnthropicHost(a.url.Hostname()):
+		f.server.Engine = protocolAnthropic
 	}
 	f.server.Why = why
 }
@@ -283,7 +284,7 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer) {
 		f.server.Why = "its /v2 names it triton"
 		return
 	}
-	if p.object(ctx, "/api/version") != nil {
+	if p.object(ctx, "/api/version")["version"] != nil {
 		use("ollama", "it answers /api/version")
 		return
 	}
