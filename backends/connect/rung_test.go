@@ -77,16 +77,12 @@ func (x experiment) run(t *testing.T) observed {
 	wrote := make([][]int64, len(x.scripts))
 	number := 0
 	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
-		if c.Request.Method == http.MethodGet {
+		if c.Request.Method == http.MethodGet || !generates(c.Request.URL.Path) {
 			answer := wiretest.Plain(404, "application/json", `{"detail":"Not Found"}`)
-			if strings.HasSuffix(c.Request.URL.Path, "/models") {
-				answer = wiretest.Plain(200, "application/json", `{"data":[{"id":"m"}]}`)
+			if page, ok := pages[c.Request.URL.Path]; ok {
+				answer = wiretest.Plain(200, "application/json", page)
 			}
 			_, err := io.WriteString(c, answer)
-			return err == nil
-		}
-		if !generates(c.Request.URL.Path) {
-			_, err := io.WriteString(c, wiretest.Plain(404, "application/json", `{"detail":"Not Found"}`))
 			return err == nil
 		}
 		mu.Lock()
@@ -136,6 +132,16 @@ func (x experiment) run(t *testing.T) observed {
 		t.Errorf("the server was asked %d times, want %d", number, len(x.scripts))
 	}
 	return result
+}
+
+// pages are what every server of these tests tells of itself.
+var pages = map[string]string{
+	"/v1/models":       `{"data":[{"id":"m"}]}`,
+	"/v2":              `{"name":"triton","version":"2.51.0"}`,
+	"/v2/health/ready": "",
+	"/v2/models/m": `{"name":"m","versions":["1"],"platform":"python",
+		"inputs":[{"name":"text_input","datatype":"BYTES"},{"name":"max_tokens","datatype":"INT32"}],
+		"outputs":[{"name":"text_output","datatype":"BYTES"},{"name":"token_id","datatype":"INT32"},{"name":"sequence_end","datatype":"BOOL"}]}`,
 }
 
 // generates says whether a route makes tokens.
