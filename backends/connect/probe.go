@@ -86,6 +86,9 @@ func (p *prober) find(ctx context.Context, dialect string, a address) (finding, 
 	case !isAnthropicHost(a.url.Hostname()): // which is what it is
 		p.detect(ctx, &f, models)
 	}
+	if dialect == protocolAnthropic || a.named == protocolAnthropic {
+		f.protocol = protocolAnthropic // whatever else the server speaks
+	}
 	if f.protocol == protocolTriton {
 		return f, nil
 	}
