@@ -15,6 +15,7 @@ import (
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/knee"
+	"github.com/headway-bench/headway/report/sweep"
 )
 
 func newKneeCommand() *cobra.Command {
@@ -23,7 +24,8 @@ func newKneeCommand() *cobra.Command {
 		Short: "Find the knee of a result, or of a table of any tool",
 		Long: `knee fits the batching law to a ladder and says where throughput stops growing
 with load. RESULT is a bundle directory, a result.json, or "-" for stdin; a CSV
-has a header with any of these columns, and an empty cell or "-" is unknown:
+has a header with any of these columns, and an empty cell or "-" is unknown. It
+may have the others of headway report --format csv too:
 
   concurrency in_flight rate_req_per_s completed
   request_throughput_per_s output_token_throughput_per_s
@@ -44,7 +46,7 @@ at which every limit holds.`,
 		if err != nil {
 			return err
 		}
-		ladders, err := openLadders(args[0], cmd.InOrStdin())
+		ladders, err := openLadders(args[0], cmd.InOrStdin(), slos)
 		if err != nil {
 			return err
 		}
@@ -71,10 +73,9 @@ type kneeReport struct {
 	name string
 }
 
-// ladder is what a knee is found on: the points, and the rungs for the limits.
+// ladder is what a knee is found on.
 type ladder struct {
 	name      string
-	points    []knee.Point
 	rungs     []record.Rung
 	economics knee.Economics
 	seed      uint64
@@ -82,7 +83,7 @@ type ladder struct {
 }
 
 func (l ladder) knee(slos []profiles.SLO) kneeReport {
-	out := kneeReport{Knee: knee.Fit(l.points, knee.Options{Seed: l.seed}), name: l.name}
+	out := kneeReport{Knee: knee.Fit(knee.FromRungs(l.rungs), knee.Options{Seed: l.seed}), name: l.name}
 	out.Warnings = append(out.Warnings, l.warnings...)
 	if len(slos) > 0 {
 		point := knee.OperatingPoint(l.rungs, slos, l.economics)
@@ -92,7 +93,7 @@ func (l ladder) knee(slos []profiles.SLO) kneeReport {
 }
 
 // openLadders reads a table, or the ladder of each result at path.
-func openLadders(path string, stdin io.Reader) ([]ladder, error) {
+func openLadders(path string, stdin io.Reader, slos []profiles.SLO) ([]ladder, error) {
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
 		return resultLadders(bundle.OpenAll(path, nil))
 	}
@@ -109,11 +110,34 @@ func openLadders(path string, stdin io.Reader) ([]ladder, error) {
 	if startsJSON(text) {
 		return resultLadders(bundle.Read(text, path))
 	}
-	points, warnings, err := knee.ReadCSV(text, path)
+	sweeps, err := sweep.Read(text, path)
 	if err != nil {
 		return nil, exitWith(exitUsage, err)
 	}
-	return []ladder{{name: path, points: points, rungs: rungsOf(points), warnings: warnings}}, nil
+	return tableLadders(sweeps, path, slos)
+}
+
+// tableLadders takes the ladders of a table, which has a column for each limit.
+func tableLadders(sweeps []sweep.Sweep, path string, slos []profiles.SLO) ([]ladder, error) {
+	var out []ladder
+	for _, s := range sweeps {
+		l := ladder{name: path, rungs: s.Rungs}
+		if s.Name != "" {
+			l.name = s.Name
+		}
+		for _, limit := range slos {
+			if column, lacks := s.Lacks(limit); lacks {
+				return nil, usagef("%s does not tell %s: no rung has a value in a column %s", l.name, limit.Name(), column)
+			}
+		}
+		if s.Derived > 0 {
+			l.warnings = append(l.warnings, record.Reason{Code: "in_flight_derived",
+				Message: fmt.Sprintf("in-flight of %d rungs is request throughput times mean E2E (Little's law)", s.Derived),
+				Value:   record.Known(float64(s.Derived))})
+		}
+		out = append(out, l)
+	}
+	return out, nil
 }
 
 // startsJSON looks at the first byte that is no blank.
@@ -131,7 +155,7 @@ func resultLadders(results []*bundle.Bundle, err error) ([]ladder, error) {
 	for _, b := range results {
 		r := b.Result
 		out = append(out, ladder{
-			name: b.Path, points: knee.FromRungs(r.Rungs), rungs: r.Rungs, seed: uint64(r.Seed),
+			name: b.Path, rungs: r.Rungs, seed: uint64(r.Seed),
 			economics: knee.Economics{USDPerHour: r.Profile.Cost.USDPerHour, Accelerators: r.Profile.Hardware.Count},
 		})
 	}
@@ -139,22 +163,6 @@ func resultLadders(results []*bundle.Bundle, err error) ([]ladder, error) {
 		return nil, usagef("there is no result to find a knee in")
 	}
 	return out, nil
-}
-
-// rungsOf makes rungs of a table's points, so that limits can be held to them.
-func rungsOf(points []knee.Point) []record.Rung {
-	rungs := make([]record.Rung, len(points))
-	for i, p := range points {
-		r := &rungs[i]
-		r.Index, r.Mode, r.Verdict, r.Repeat = i, p.Mode, record.Valid, p.Repeat
-		r.Concurrency, r.RatePerS, r.InFlightMean = int(p.Concurrency.Or(0)), p.RatePerS, p.InFlight
-		r.RequestThroughputPerS, r.OutputTokenThroughputPerS = p.RequestS, p.TokensS
-		r.Requests.Completed = int64(p.Completed.Or(0))
-		r.TTFT, r.TTFTResponse, r.ITL = p.TTFT, p.TTFT, p.ITL
-		r.ITL.Mean = p.ITLMeanMS
-		r.E2E.Mean, r.E2EResponse.Mean = p.E2EMeanMS, p.E2EMeanMS
-	}
-	return rungs
 }
 
 // printKnees writes each knee as lines of name and value.

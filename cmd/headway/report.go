@@ -13,23 +13,30 @@ import (
 
 func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report RESULT",
-		Short: "Show a result: table, Markdown, CSV, JSON or a page of charts",
-		Long: `report shows a result again. RESULT is a bundle directory, a result.json, a
+		Use:   "report RESULT...",
+		Short: "Show results: table, Markdown, CSV, JSON or a page of charts",
+		Long: `report shows results again. RESULT is a bundle directory, a result.json, a
 matrix directory, or "-" for stdin. The same bundle gives the same bytes; html
-is one page that needs no network. With --publish it refuses, with exit code 2,
-a result that does not name everything a reader needs to compare or repeat it.`,
+is one page that needs no network, with all results in the same charts; csv is
+one table, which headway knee reads. With --publish it refuses, with exit code
+2, a result that does not name everything a reader needs to compare or repeat
+it.`,
 		Example: `  headway report RUN
   headway report RUN --format html
+  headway report BEFORE AFTER --format html
   headway report RUN --format markdown --publish`,
-		Args: takes(1, 1, "one result"),
+		Args: takes(1, -1, "at least one result"),
 	}
 	format := addFormat(cmd, "table", "json", "markdown", "csv", "html")
 	publish := cmd.Flags().Bool("publish", false, "refuse a result with unknown required fields")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		all, err := bundle.OpenAll(args[0], cmd.InOrStdin())
-		if err != nil {
-			return exitWith(exitUsage, err)
+		var all []*bundle.Bundle
+		for _, path := range args {
+			results, err := bundle.OpenAll(path, cmd.InOrStdin())
+			if err != nil {
+				return exitWith(exitUsage, err)
+			}
+			all = append(all, results...)
 		}
 		if *publish {
 			if err := publishable(all); err != nil {
@@ -50,11 +57,13 @@ func publishable(all []*bundle.Bundle) error {
 }
 
 // writeResults writes results in one of the formats of report and run: json is
-// exactly result.json, and an array for the several results of a matrix.
+// exactly result.json, and an array for several results.
 func writeResults(w io.Writer, all []*bundle.Bundle, format string) error {
 	switch format {
 	case "html":
 		return render.HTML(w, all...)
+	case "csv":
+		return render.CSV(w, all...)
 	case "json":
 		if len(all) != 1 {
 			results := make([]*bundle.Result, len(all))
@@ -88,8 +97,6 @@ func writeResult(w io.Writer, r *bundle.Result, format string) error {
 		return render.JSON(w, r)
 	case "markdown":
 		return render.Markdown(w, r)
-	case "csv":
-		return render.CSV(w, r)
 	}
 	return render.Table(w, r, tableOptions(w))
 }

@@ -18,6 +18,32 @@ type Dist struct {
 	Max   Value `json:"max"`
 }
 
+// Stat returns the statistic of a name: mean, min, p05, p50, p90, p95, p99, p999
+// or max; nil for another.
+func (d *Dist) Stat(name string) *Value {
+	switch name {
+	case "mean":
+		return &d.Mean
+	case "min":
+		return &d.Min
+	case "p05":
+		return &d.P05
+	case "p50":
+		return &d.P50
+	case "p90":
+		return &d.P90
+	case "p95":
+		return &d.P95
+	case "p99":
+		return &d.P99
+	case "p999":
+		return &d.P999
+	case "max":
+		return &d.Max
+	}
+	return nil
+}
+
 // Reason is one finding against a rung: the code of the rule, what it saw and
 // the limit it holds to.
 type Reason struct {

@@ -64,6 +64,10 @@ type Economics struct {
 // ones the lower load is better, as nothing but waiting is added above it.
 const sameThroughput = 1.01
 
+// sameSpeed is the ratio within which two speeds are one: that is about the
+// error of a speed.
+const sameSpeed = 1.01
+
 // OperatingPoint is the load of the highest throughput at which every limit
 // surely holds: on valid rungs only, each limit with its confidence bound; of
 // throughputs within 1 % the one at the lowest load. Binding is what stops the
@@ -103,11 +107,12 @@ func Peak(rungs []record.Rung, e Economics) Operating {
 }
 
 // SingleUser is the valid load that gives one user the best speed: the most
-// output tokens per second and user, or the least E2E where that is unknown.
+// output tokens per second and user, or the least E2E where that is unknown; of
+// speeds within 1 % the lowest load.
 func SingleUser(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
 	for _, load := range ByLoad(rungs) {
-		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || speed(p) > speed(best)) {
+		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || speed(p) > sameSpeed*speed(best)) {
 			best = p
 		}
 	}
@@ -122,15 +127,19 @@ func (p *Operating) bind(limit string) {
 }
 
 // ByLoad groups the rungs that were asked for the same load, repeats together,
-// by ascending load; closed, then open, then offline.
+// by ascending load; closed, then open, then offline. Where a closed loop's
+// concurrency is unknown its in-flight stands in.
 func ByLoad(rungs []record.Rung) [][]record.Rung {
 	type key struct {
 		mode record.Mode
 		at   float64
 	}
 	keyOf := func(r record.Rung) key {
-		if r.Mode == record.Open {
+		switch {
+		case r.Mode == record.Open:
 			return key{r.Mode, r.RatePerS.Or(0)}
+		case r.Mode == record.Closed && r.Concurrency == 0:
+			return key{r.Mode, r.InFlightMean.Or(0)}
 		}
 		return key{r.Mode, float64(r.Concurrency)}
 	}

@@ -68,6 +68,10 @@ func TestPeakAndSingleUser(t *testing.T) {
 	if p := SingleUser(rungs, Economics{}); p.Concurrency.Or(0) != 1 {
 		t.Errorf("best speed at %v", p.Concurrency)
 	}
+	same := []record.Rung{loaded(0, 2, 100, 20), loaded(1, 4, 201, 20), loaded(2, 8, 380, 20)}
+	if p := SingleUser(same, Economics{}); p.Concurrency.Or(0) != 2 {
+		t.Errorf("of equal speeds the one at %v, want the lower load", p.Concurrency)
+	}
 }
 
 // 1000 tok/s at 3.6 USD an hour are 1 USD a million tokens.

@@ -18,9 +18,6 @@ type Point struct {
 	TokensS   record.Value // output tokens/s
 	ITLMeanMS record.Value
 	E2EMeanMS record.Value
-	TTFT      record.Dist // ms
-	ITL       record.Dist // ms
-	Completed record.Value
 	Mode      record.Mode
 	Repeat    int
 	Blocks    []record.Block
@@ -42,9 +39,8 @@ func FromRungs(rungs []record.Rung) []Point {
 		p := Point{
 			InFlight: r.InFlightMean, RatePerS: r.RatePerS,
 			RequestS: r.RequestThroughputPerS, TokensS: r.OutputTokenThroughputPerS,
-			ITLMeanMS: r.ITL.Mean, E2EMeanMS: r.E2E.Mean, TTFT: r.TTFT, ITL: r.ITL,
-			Completed: record.Known(float64(r.Requests.Completed)),
-			Mode:      r.Mode, Repeat: r.Repeat, Blocks: r.Blocks,
+			ITLMeanMS: r.ITL.Mean, E2EMeanMS: r.E2E.Mean,
+			Mode: r.Mode, Repeat: r.Repeat, Blocks: r.Blocks,
 			Invalid: r.Verdict == record.Invalid, Rung: r,
 		}
 		if r.Concurrency > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/sweep"
 )
 
 func readSweep(t *testing.T, name string) []Point {
@@ -15,11 +16,11 @@ func readSweep(t *testing.T, name string) []Point {
 	if err != nil {
 		t.Fatal(err)
 	}
-	points, _, err := ReadCSV(bytes.NewReader(raw), name)
+	sweeps, err := sweep.Read(bytes.NewReader(raw), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return points
+	return FromRungs(sweeps[0].Rungs)
 }
 
 func TestPublishedSweeps(t *testing.T) {

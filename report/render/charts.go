@@ -255,7 +255,7 @@ func latencyCharts(all []named) []chart {
 				if len(all) == 1 {
 					name, color = stat, i
 				}
-				c.Series = append(c.Series, rungSeries(n, name, color, x, func(g *record.Rung) record.Value { return statOf(dist(g), stat) }))
+				c.Series = append(c.Series, rungSeries(n, name, color, x, func(g *record.Rung) record.Value { return *dist(g).Stat(stat) }))
 			}
 			c.Limits = append(c.Limits, limitsOf(n, l.slo)...)
 			if !rate {

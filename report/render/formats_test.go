@@ -84,7 +84,7 @@ func TestEveryFormatTakesEveryResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for format, write := range map[string]func(*bytes.Buffer) error{
 				"markdown": func(b *bytes.Buffer) error { return render.Markdown(b, r) },
-				"csv":      func(b *bytes.Buffer) error { return render.CSV(b, r) },
+				"csv":      func(b *bytes.Buffer) error { return render.CSV(b, &bundle.Bundle{Result: r}) },
 				"json":     func(b *bytes.Buffer) error { return render.JSON(b, r) },
 				"html":     func(b *bytes.Buffer) error { return render.HTML(b, &bundle.Bundle{Result: r}) },
 			} {
@@ -122,7 +122,7 @@ func TestMarkdownEscapes(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
-	if err := render.CSV(&b, bundletest.Result()); err != nil {
+	if err := render.CSV(&b, &bundle.Bundle{Result: bundletest.Result()}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "report.csv", b.Bytes())

@@ -335,7 +335,7 @@ func distRows(r *bundle.Result) [][]string {
 			}
 			row := []string{loadOf(g), name, strconv.FormatInt(d.Count, 10)}
 			for _, s := range []string{"mean", "p05", "p50", "p90", "p95", "p99", "p999", "max"} {
-				row = append(row, full(statOf(d, s)))
+				row = append(row, full(*d.Stat(s)))
 			}
 			rows = append(rows, row)
 		}

@@ -164,20 +164,10 @@ func distribution(r *record.Rung, metric string) (record.Dist, bool) {
 	return record.Dist{}, false
 }
 
-func statistic(d record.Dist, stat string) record.Value {
-	switch stat {
-	case "mean":
-		return d.Mean
-	case "p05":
-		return d.P05
-	case "p50":
-		return d.P50
-	case "p90":
-		return d.P90
-	case "p95":
-		return d.P95
-	case "p99":
-		return d.P99
+// statistic reads one statistic; unknown where the name is none.
+func statistic(d record.Dist, name string) record.Value {
+	if v := d.Stat(name); v != nil {
+		return *v
 	}
 	return record.Value{}
 }
