@@ -4,37 +4,36 @@ import (
 	"bytes"
 
 	"github.com/headway-bench/headway/backends"
-	"github.com/headway-bench/headway/backends/internal/jsonscan"
+	"github.com/headway-bench/headway/backends/internal/answer"
 	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
 // decoder reads the chunks of one answer. It allocates nothing per event once
 // its buffers have grown.
 type decoder struct {
-	scan      jsonscan.Scanner
-	text      []byte // of the event
+	answer    answer.Answer
 	reasoning []byte // raw reasoning of the event, to tell doubles
-	finish    string
 	tally     tally
-	warnings  []string
 
 	// Of the event under way.
-	kind     backends.Kind
-	ids      int
 	empty    bool // it has no choice
 	finishes bool // it has a finish reason
 	usage    usage
 }
 
 func (d *decoder) Reset(*backends.Request) {
-	*d = decoder{text: d.text[:0], warnings: d.warnings[:0]}
+	d.answer.Reset()
+	*d = decoder{answer: d.answer}
 }
 
 // EndsWithBody is false: the end is [DONE] or a finish reason.
 func (d *decoder) EndsWithBody() bool { return false }
 
 func (d *decoder) Sum() wire.Sum {
-	return wire.Sum{Finish: d.finish, Usage: d.tally.final(), Running: d.tally.running, Warnings: d.warnings}
+	d.answer.Usage = d.tally.final()
+	sum := d.answer.Sum()
+	sum.Running = d.tally.running
+	return sum
 }
 
 // Event decodes a chunk, [DONE], or an error.
@@ -61,86 +60,76 @@ func (d *decoder) Whole(data []byte, out *wire.Decoded) error {
 
 // chunk decodes one JSON chunk.
 func (d *decoder) chunk(data []byte, out *wire.Decoded) error {
-	s := &d.scan
-	s.Reset(data)
-	if s.Null() {
-		return s.End()
+	a := &d.answer
+	a.Begin(data)
+	if a.Null() {
+		return a.End()
 	}
-	d.text, d.reasoning, d.kind, d.ids = d.text[:0], nil, 0, 0
-	d.empty, d.finishes, d.usage = true, false, usage{}
-	failed, flat, message := false, false, false
-	for s.Object(); s.More('}'); {
-		switch string(s.Key()) {
+	d.reasoning, d.empty, d.finishes, d.usage = nil, true, false, usage{}
+	flat, message := false, false
+	for a.Object(); a.More('}'); {
+		switch string(a.Key()) {
 		case "choices":
 			d.choices()
 		case "usage":
 			d.readUsage()
 		case "error":
-			failed = isError(s) || failed
+			a.Fault()
 		case "x_groq":
-			failed = d.groq() || failed
+			d.groq()
 		case "token_ids":
-			d.ids += s.Count()
+			a.IDs()
 		case "object":
-			flat = string(s.Raw()) == `"error"`
+			flat = string(a.Raw()) == `"error"`
 		case "message", "detail":
 			message = true
-			s.Skip()
+			a.Skip()
 		default:
-			s.Skip()
+			a.Skip()
 		}
 	}
-	if err := s.End(); err != nil {
+	running := d.count()
+	if err := a.Finish(data, out); err != nil || out.Failure != "" {
 		return err
 	}
-	if failed || flat || message && d.empty && !d.usage.told {
-		out.Failure = wire.Message(data)
-		return nil
+	switch {
+	case flat || message && d.empty && !d.usage.told:
+		*out = wire.Decoded{Completion: -1, Failure: wire.Message(data)}
+	case a.Ended() == "error":
+		out.Failure = "the finish reason is error"
 	}
-	d.fill(out)
+	out.Completion = running
 	return nil
 }
 
-// fill writes what the chunk says to out.
-func (d *decoder) fill(out *wire.Decoded) {
-	if d.ids > 0 {
-		d.kind |= backends.KindTokenIDs
+// count adds up the chunk's usage. It returns the running count of output
+// tokens, -1 for none.
+func (d *decoder) count() (running int) {
+	if !d.usage.told {
+		return -1
 	}
-	if d.usage.told {
-		running, grew, final := d.tally.add(&d.usage, d.empty, d.finishes, d.finish != "", d.kind&backends.KindOutput != 0)
-		if d.usage.odd || d.tally.unbelieved {
-			d.warn("usage_not_believed")
-		}
-		out.Completion = running
-		if grew {
-			d.kind |= backends.KindUsageStep
-		}
-		if final {
-			d.kind |= backends.KindUsage
-		}
+	a := &d.answer
+	running, grew, final := d.tally.add(&d.usage, d.empty, d.finishes, a.Ended() != "", a.Generated() || a.HasOutput())
+	if d.tally.unbelieved {
+		a.Warn("usage_not_believed")
 	}
-	if d.kind&backends.KindOutput != 0 {
-		d.tally.output = true
+	if grew {
+		a.Mark(backends.KindUsageStep)
 	}
-	out.Kind, out.TokenIDs = d.kind, d.ids
-	if len(d.text) > 0 {
-		out.Text = d.text
+	if final {
+		a.Mark(backends.KindUsage)
 	}
-	if d.finish == "error" {
-		out.Failure = "the finish reason is error"
-	}
+	return running
 }
 
 // choices reads the list of choices.
 func (d *decoder) choices() {
-	s := &d.scan
-	if s.Peek() != '[' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('[') {
 		return
 	}
 	for s.Array(); s.More(']'); {
-		if s.Peek() != '{' {
-			s.Skip()
+		if !s.Opens('{') {
 			continue
 		}
 		d.empty = false
@@ -149,7 +138,7 @@ func (d *decoder) choices() {
 }
 
 func (d *decoder) choice() {
-	s := &d.scan
+	s := &d.answer
 	for s.Object(); s.More('}'); {
 		switch string(s.Key()) {
 		case "index":
@@ -158,11 +147,11 @@ func (d *decoder) choice() {
 		case "delta", "message":
 			d.delta()
 		case "text":
-			d.string(backends.KindText)
+			s.Output(backends.KindText)
 		case "finish_reason":
-			d.finishReason()
+			d.finishes = s.Reason() || d.finishes
 		case "token_ids":
-			d.ids += s.Count()
+			s.IDs()
 		case "usage":
 			d.readUsage()
 		default:
@@ -173,22 +162,21 @@ func (d *decoder) choice() {
 
 // delta reads what a choice adds to its message.
 func (d *decoder) delta() {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('{') {
 		return
 	}
 	for s.Object(); s.More('}'); {
 		switch string(s.Key()) {
 		case "role":
 			if s.Peek() == '"' {
-				d.kind |= backends.KindRole
+				s.Mark(backends.KindRole)
 			}
 			s.Skip()
 		case "content":
 			d.content(backends.KindText, 0)
 		case "refusal":
-			d.string(backends.KindText)
+			s.Output(backends.KindText)
 		case "reasoning", "reasoning_content":
 			d.reasoningText()
 		case "tool_calls":
@@ -198,7 +186,7 @@ func (d *decoder) delta() {
 		case "audio":
 			d.audio()
 		case "token_ids":
-			d.ids += s.Count()
+			s.IDs()
 		default:
 			s.Skip()
 		}
@@ -210,14 +198,14 @@ const maxParts = 8
 
 // content reads text, or a list of parts that hold text.
 func (d *decoder) content(kind backends.Kind, depth int) {
-	s := &d.scan
+	s := &d.answer
 	if s.Peek() != '[' || depth > maxParts {
-		d.string(kind)
+		s.Output(kind)
 		return
 	}
 	for s.Array(); s.More(']'); {
 		if s.Peek() != '{' {
-			d.string(kind)
+			s.Output(kind)
 			continue
 		}
 		for s.Object(); s.More('}'); {
@@ -233,48 +221,25 @@ func (d *decoder) content(kind backends.Kind, depth int) {
 	}
 }
 
-// string reads text of a kind; what is no string, or empty, is no output.
-func (d *decoder) string(kind backends.Kind) {
-	s := &d.scan
-	if s.Peek() != '"' {
-		s.Skip()
-		return
-	}
-	raw := s.String()
-	if len(raw) == 0 {
-		return
-	}
-	d.kind |= kind
-	d.text = jsonscan.Unescape(d.text, raw)
-}
-
 // reasoningText reads reasoning, which some servers send under both its names
 // at once.
 func (d *decoder) reasoningText() {
-	s := &d.scan
-	if s.Peek() != '"' {
-		s.Skip()
-		return
+	s := &d.answer
+	raw := s.Name()
+	if !bytes.Equal(raw, d.reasoning) {
+		d.reasoning = raw
+		s.Emit(backends.KindReasoning, raw)
 	}
-	raw := s.String()
-	if len(raw) == 0 || bytes.Equal(raw, d.reasoning) {
-		return
-	}
-	d.reasoning = raw
-	d.kind |= backends.KindReasoning
-	d.text = jsonscan.Unescape(d.text, raw)
 }
 
 // toolCalls reads a list of parts of tool calls.
 func (d *decoder) toolCalls() {
-	s := &d.scan
-	if s.Peek() != '[' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('[') {
 		return
 	}
 	for s.Array(); s.More(']'); {
-		if s.Peek() != '{' {
-			s.Skip()
+		if !s.Opens('{') {
 			continue
 		}
 		for s.Object(); s.More('}'); {
@@ -289,15 +254,14 @@ func (d *decoder) toolCalls() {
 
 // function reads a part of a call: name and arguments are output.
 func (d *decoder) function() {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('{') {
 		return
 	}
 	for s.Object(); s.More('}'); {
 		switch string(s.Key()) {
 		case "name", "arguments":
-			d.string(backends.KindTool)
+			s.Output(backends.KindTool)
 		default:
 			s.Skip()
 		}
@@ -306,100 +270,46 @@ func (d *decoder) function() {
 
 // audio reads the transcript of spoken output.
 func (d *decoder) audio() {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('{') {
 		return
 	}
 	for s.Object(); s.More('}'); {
 		if string(s.Key()) == "transcript" {
-			d.string(backends.KindText)
+			s.Output(backends.KindText)
 		} else {
 			s.Skip()
 		}
 	}
 }
 
-// finishReason reads a finish reason; null and "" are none.
-func (d *decoder) finishReason() {
-	s := &d.scan
-	if s.Peek() != '"' {
-		s.Skip()
+// groq reads Groq's own member.
+func (d *decoder) groq() {
+	s := &d.answer
+	if !s.Opens('{') {
 		return
-	}
-	raw := s.String()
-	if len(raw) == 0 {
-		return
-	}
-	d.kind |= backends.KindFinish
-	d.finishes = true
-	d.finish = intern(raw)
-}
-
-// intern returns a finish reason as a string, without allocating for those
-// that servers use.
-func intern(raw []byte) string {
-	switch string(raw) {
-	case "stop":
-		return "stop"
-	case "length":
-		return "length"
-	case "tool_calls":
-		return "tool_calls"
-	case "content_filter":
-		return "content_filter"
-	}
-	return string(jsonscan.Unescape(nil, raw[:min(len(raw), 64)]))
-}
-
-// groq reads Groq's own member, and says whether it reports an error.
-func (d *decoder) groq() (failed bool) {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
-		return false
 	}
 	for s.Object(); s.More('}'); {
 		switch string(s.Key()) {
 		case "usage":
 			d.groqUsage()
 		case "error":
-			failed = isError(s)
+			s.Fault()
 		default:
 			s.Skip()
 		}
 	}
-	return failed
 }
 
 // groqUsage reads the usage in Groq's own member, which says the same as the
 // common one where both are there.
 func (d *decoder) groqUsage() {
 	before := d.usage
-	d.usage = usage{odd: before.odd}
+	d.usage = usage{}
 	d.readUsage()
 	if before.told {
-		before.odd = d.usage.odd
 		d.usage = before
 		return
 	}
 	d.usage.last = d.usage.told
-}
-
-// isError reads the value of an error member: null, false, "" and {} are none.
-func isError(s *jsonscan.Scanner) bool {
-	switch raw := s.Raw(); string(raw) {
-	case "null", "false", `""`, "{}", "[]", "0", "":
-		return false
-	}
-	return true
-}
-
-func (d *decoder) warn(code string) {
-	for _, w := range d.warnings {
-		if w == code {
-			return
-		}
-	}
-	d.warnings = append(d.warnings, code)
 }

@@ -2,38 +2,33 @@ package openai
 
 import "github.com/headway-bench/headway/backends"
 
-// maxCount is the largest token count that is believed.
-const maxCount = 1 << 24
-
 // usage is one usage object as read; counts are -1 where they are absent.
 type usage struct {
 	backends.Usage
 	told bool // there was one
 	last bool // it is final by where it stands
-	odd  bool // a count in it can't be one
 }
 
 // readUsage reads a usage object; null is none. A second one in the same
 // chunk, one per choice, is added; Groq's own gives way to it.
 func (d *decoder) readUsage() {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('{') {
 		return
 	}
 	u := backends.NoUsage
 	for s.Object(); s.More('}'); {
 		switch string(s.Key()) {
 		case "prompt_tokens":
-			u.Prompt = d.tokenCount()
+			u.Prompt = s.Tokens()
 		case "completion_tokens":
-			u.Completion = d.tokenCount()
+			u.Completion = s.Tokens()
 		case "prompt_tokens_details":
 			d.detail("cached_tokens", &u.Cached)
 		case "completion_tokens_details":
 			d.detail("reasoning_tokens", &u.Reasoning)
 		case "reasoning_tokens":
-			u.Reasoning = d.tokenCount()
+			u.Reasoning = s.Tokens()
 		default:
 			s.Skip()
 		}
@@ -58,29 +53,15 @@ func plus(a, b int) int {
 	return a + b
 }
 
-// tokenCount reads a count; null is unknown, and so is what can't be one.
-func (d *decoder) tokenCount() int {
-	if d.scan.Null() {
-		return -1
-	}
-	v, ok := d.scan.Number()
-	if !ok || v < 0 || v > maxCount || v != float64(int(v)) {
-		d.usage.odd = true
-		return -1
-	}
-	return int(v)
-}
-
 // detail reads one count of a details object.
 func (d *decoder) detail(name string, to *int) {
-	s := &d.scan
-	if s.Peek() != '{' {
-		s.Skip()
+	s := &d.answer
+	if !s.Opens('{') {
 		return
 	}
 	for s.Object(); s.More('}'); {
 		if string(s.Key()) == name {
-			*to = d.tokenCount()
+			*to = s.Tokens()
 		} else {
 			s.Skip()
 		}
@@ -93,7 +74,6 @@ const maxChoices = 16
 // tally adds up the usage of an answer, whichever events it stands on.
 type tally struct {
 	running    bool // a running usage was seen
-	output     bool // output was seen
 	unbelieved bool // a usage was 0 beside seen output
 
 	current    int // choice that the event under way is about
@@ -120,7 +100,7 @@ func (t *tally) choice(index int) {
 // one when it stands on a choice, before the answer finished; on the finishing
 // chunk itself it runs on when it ran before.
 func (t *tally) add(u *usage, empty, finishes, finished, output bool) (running int, grew, final bool) {
-	if u.Completion == 0 && (t.output || output) {
+	if u.Completion == 0 && output {
 		t.unbelieved = true
 		u.Completion = -1
 	}

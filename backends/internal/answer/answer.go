@@ -97,8 +97,11 @@ func (a *Answer) Opens(c byte) bool {
 
 // Output reads a string of generated text. What is no string, or empty, is no
 // output.
-func (a *Answer) Output(kind backends.Kind) {
-	if raw := a.Name(); len(raw) > 0 {
+func (a *Answer) Output(kind backends.Kind) { a.Emit(kind, a.Name()) }
+
+// Emit takes raw, the inside of a string, for generated text; empty is none.
+func (a *Answer) Emit(kind backends.Kind, raw []byte) {
+	if len(raw) > 0 {
 		a.kind |= kind
 		a.text = jsonscan.Unescape(a.text, raw)
 	}
@@ -129,6 +132,9 @@ func (a *Answer) OutputRaw(kind backends.Kind) {
 
 // Generated says whether the events before this one had output.
 func (a *Answer) Generated() bool { return a.output }
+
+// HasOutput says whether the event under way has output.
+func (a *Answer) HasOutput() bool { return a.kind&backends.KindOutput != 0 || a.ids > 0 }
 
 // Text is the text of the event under way, lent until the next.
 func (a *Answer) Text() []byte { return a.text }
@@ -184,14 +190,33 @@ func (a *Answer) Total(to *int) {
 // Running reads the running count of output tokens.
 func (a *Answer) Running() { a.running = a.Tokens() }
 
-// Reason reads a finish reason; what is no string, or empty, is none.
-func (a *Answer) Reason() {
-	if raw := a.Name(); len(raw) > 0 {
-		a.kind |= backends.KindFinish
-		if string(raw) != a.finish {
-			a.finish = string(jsonscan.Unescape(nil, raw[:min(len(raw), maxReason)]))
-		}
+// Ended is the finish reason so far, "" for none.
+func (a *Answer) Ended() string { return a.finish }
+
+// Reason reads a finish reason, and says whether there is one: what is no
+// string, or empty, is none.
+func (a *Answer) Reason() bool {
+	raw := a.Name()
+	if len(raw) == 0 {
+		return false
 	}
+	a.kind |= backends.KindFinish
+	if string(raw) != a.finish {
+		a.finish = intern(raw)
+	}
+	return true
+}
+
+// intern returns a finish reason as a string, without allocating for those of
+// nearly all answers.
+func intern(raw []byte) string {
+	switch string(raw) {
+	case "stop":
+		return "stop"
+	case "length":
+		return "length"
+	}
+	return string(jsonscan.Unescape(nil, raw[:min(len(raw), maxReason)]))
 }
 
 // maxReason bounds what is kept of a finish reason, in bytes.
