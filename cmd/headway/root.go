@@ -16,6 +16,7 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newRunCommand(),
 		newServeCommand(),
+		newSimulateCommand(),
 		newKneeCommand(),
 		newReportCommand(),
 		newGateCommand(),

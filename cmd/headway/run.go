@@ -63,24 +63,32 @@ func (f *runFlags) run(cmd *cobra.Command, p *profiles.Profile) error {
 	defer os.Remove(out) // of a matrix or two targets that left no bundle: it is empty then
 	stop := newStopper(cmd.Context())
 	defer stop.release()
+	bundles, err := each(combinations, out, func(p *profiles.Profile, dir string) ([]*bundle.Bundle, error) {
+		return f.experiment(cmd, stop, p, dir)
+	})
+	return f.conclude(cmd, bundles, err)
+}
+
+// each runs the combinations of a matrix, a bundle each below out, or the only
+// one in out itself. It ends at the first error and returns what there is.
+func each(combinations []profiles.Combination, out string,
+	run func(p *profiles.Profile, dir string) ([]*bundle.Bundle, error)) ([]*bundle.Bundle, error) {
 	if len(combinations) == 1 && combinations[0].Label == "" {
-		bundles, err := f.experiment(cmd, stop, combinations[0].Profile, out)
-		return f.conclude(cmd, bundles, err)
+		return run(combinations[0].Profile, out)
 	}
 	var all []*bundle.Bundle
-	index := bundle.Index{Name: p.Name}
+	index := bundle.Index{Name: combinations[0].Profile.Name}
 	for _, c := range combinations {
-		dir := filepath.Join(out, c.Label)
-		bundles, err := f.experiment(cmd, stop, c.Profile, dir)
+		bundles, err := run(c.Profile, filepath.Join(out, c.Label))
 		for _, b := range bundles {
 			index.Bundles = append(index.Bundles, bundle.IndexEntry{Dir: c.Label, Combination: c.Values, Status: b.Result.Status})
 		}
 		all = append(all, bundles...)
 		if err != nil {
-			return f.conclude(cmd, all, joined(err, writeIndex(out, index)))
+			return all, joined(err, writeIndex(out, index))
 		}
 	}
-	return f.conclude(cmd, all, writeIndex(out, index))
+	return all, writeIndex(out, index)
 }
 
 // writeIndex lists the bundles of a matrix, when there are any.
@@ -97,10 +105,15 @@ func (f *runFlags) outDir(p *profiles.Profile) (string, error) {
 	if dir == "" {
 		dir = filepath.Join("headway-runs", p.Name+"-"+time.Now().UTC().Format("20060102T150405Z"))
 	}
+	return dir, vacant(dir)
+}
+
+// vacant makes sure that nothing is at --out.
+func vacant(dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return "", usagef("--out %s exists already; name another directory or move it away", dir)
+		return usagef("--out %s exists already; name another directory or move it away", dir)
 	}
-	return dir, nil
+	return nil
 }
 
 // stopper turns the first signal into an orderly end and the second into an

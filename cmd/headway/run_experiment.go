@@ -228,8 +228,8 @@ func (e *experiment) ladder(ctx context.Context) *loadgen.Ladder {
 			leg.warnings = append(leg.warnings, bundle.Warning(n))
 		}
 	}
-	if e.profile.Load.Refine.Rungs > 0 && len(e.legs) == 1 {
-		l.Next = e.refine()
+	if next := refinement(e.plan, e.slos, e.profile.Load.Refine.Rungs); next != nil && len(e.legs) == 1 {
+		l.Next = func(done [][]record.Rung) (loadgen.Rung, bool) { return next(done[0]) }
 	}
 	if what := e.profile.Load.Between; what != "" {
 		l.Between = func(_ context.Context, target int, _ loadgen.Rung) error {
@@ -243,25 +243,22 @@ func (e *experiment) ladder(ctx context.Context) *loadgen.Ladder {
 	return l
 }
 
-// refine places further rungs around the knee and the limits.
-func (e *experiment) refine() func(done [][]record.Rung) (loadgen.Rung, bool) {
-	left := e.profile.Load.Refine.Rungs
-	return func(done [][]record.Rung) (loadgen.Rung, bool) {
-		next, ok := refined(e.plan, done[0], e.slos, left)
+// refinement places up to so many further rungs around the knee and the limits;
+// nil places none.
+func refinement(plan *loadgen.Plan, slos []profiles.SLO, left int) func(done []record.Rung) (loadgen.Rung, bool) {
+	if left <= 0 {
+		return nil
+	}
+	return func(done []record.Rung) (loadgen.Rung, bool) {
+		next, ok := knee.Refine(done, slos, knee.Budget{Rungs: left})
+		if !ok {
+			return loadgen.Rung{}, false
+		}
 		left--
-		return next, ok
+		load := next.RatePerS
+		if next.Mode == record.Closed {
+			load = float64(next.Concurrency)
+		}
+		return plan.Rungs[0].At(load, plan.Seed), true
 	}
-}
-
-// refined is the next rung of a refinement that may still run so many.
-func refined(plan *loadgen.Plan, done []record.Rung, slos []profiles.SLO, left int) (loadgen.Rung, bool) {
-	next, ok := knee.Refine(done, slos, knee.Budget{Rungs: left})
-	if !ok {
-		return loadgen.Rung{}, false
-	}
-	load := next.RatePerS
-	if next.Mode == record.Closed {
-		load = float64(next.Concurrency)
-	}
-	return plan.Rungs[0].At(load, plan.Seed), true
 }

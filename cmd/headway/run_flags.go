@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,14 +14,13 @@ import (
 	"github.com/headway-bench/headway/report/bundle"
 )
 
-// runFlags are the flags of `headway run`. Those that override a field of the
-// profile live in overrides, by the field's path.
+// runFlags are the flags of `headway run`.
 type runFlags struct {
-	overrides []override
-	set       *[]string
-	headers   []string
-	metrics   []string
-	against   string
+	overrides
+	set     *[]string
+	headers []string
+	metrics []string
+	against string
 	// maxRegression is how much worse the second target may be.
 	maxRegression percent
 	out           string
@@ -37,44 +34,22 @@ type runFlags struct {
 	repeats    *bundle.Bundle // the bundle that is run again, nil for a profile
 }
 
-// override is a flag that sets one field of the profile.
-type override struct{ flag, path string }
-
 // add defines the flags.
 func (f *runFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	field := func(flag, path, help string) {
-		fl.String(flag, "", help)
-		f.overrides = append(f.overrides, override{flag, path})
-	}
-	field("target", "target.url", "server to load, as http://localhost:8000; a /v1 or a whole route means the same")
-	field("backend", "target.backend", "wire dialect (default: the server is asked)")
-	field("backend-file", "target.backend_file", "a dialect of your own, described in YAML")
-	field("endpoint", "target.endpoint", "route: chat, completions or native (default: chat)")
-	field("model", "model.id", "model id to send (default: the only one the server lists)")
-	field("input-tokens", "workload.input_tokens", "input length in tokens")
-	field("output-tokens", "workload.output_tokens", "output length in tokens")
-	field("concurrency", "load.closed.concurrency", "closed loop: users of each rung, as 1,2,4,8")
-	field("rate", "load.open.rate", "open loop: requests per second of each rung, as 1,2,4")
-	field("arrivals", "load.open.arrivals", "open loop: constant, poisson or gamma")
-	field("max-in-flight", "load.open.max_in_flight", "open loop: requests in flight at most; waiting counts in the response time")
-	field("offline", "load.offline.requests", "send so many requests at once")
-	field("measure", "stage.measure", "length of a rung's measured window, as 30s")
-	field("warmup", "stage.warmup", "auto, or a time before the window, as 5s")
-	field("drain", "stage.drain", "how long requests may still end after the window")
-	field("min-requests", "stage.min_requests", "requests that a window holds at least")
-	field("repeats", "stage.repeats", "measurements of each rung")
-	field("timeout", "stage.timeout", "limit of one request")
-	field("retries", "stage.retries", "how often a failed request is sent again; shown when on")
-	field("slo", "slo", "limits, as ttft_p95=500ms,tps_p05>=20,error_rate=0.5%")
-	field("refine", "load.refine.rungs", "further rungs around the knee and the limits")
-	field("max-tokens", "cost.max_tokens", "budget of tokens; the ladder stops there")
-	field("max-usd", "cost.max_usd", "budget of money; the ladder stops there")
-	field("tokenizer", "target.tokenizer", "the model's tokenizer: its directory or tokenizer.json")
-	field("prompt", "workload.prompt", "auto, token-ids or text: how exact input lengths are made")
-	field("api-key-env", "target.api_key_env", "variable that holds the key")
-	field("cacert", "target.cacert", "file of certificates to trust")
-	field("seed", "workload.seed", "seed of every random choice")
+	f.field(fl, "target", "target.url", "server to load, as http://localhost:8000; a /v1 or a whole route means the same")
+	f.field(fl, "backend", "target.backend", "wire dialect (default: the server is asked)")
+	f.field(fl, "backend-file", "target.backend_file", "a dialect of your own, described in YAML")
+	f.field(fl, "endpoint", "target.endpoint", "route: chat, completions or native (default: chat)")
+	f.field(fl, "model", "model.id", "model id to send (default: the only one the server lists)")
+	f.workload(fl)
+	f.field(fl, "retries", "stage.retries", "how often a failed request is sent again; shown when on")
+	f.field(fl, "max-tokens", "cost.max_tokens", "budget of tokens; the ladder stops there")
+	f.field(fl, "max-usd", "cost.max_usd", "budget of money; the ladder stops there")
+	f.field(fl, "tokenizer", "target.tokenizer", "the model's tokenizer: its directory or tokenizer.json")
+	f.field(fl, "prompt", "workload.prompt", "auto, token-ids or text: how exact input lengths are made")
+	f.field(fl, "api-key-env", "target.api_key_env", "variable that holds the key")
+	f.field(fl, "cacert", "target.cacert", "file of certificates to trust")
 	fl.Bool("insecure", false, "accept any certificate")
 	fl.BoolVar(&f.userStamps, "user-stamps", false, "stamp arrivals as reads return, not by the kernel")
 	fl.StringArrayVar(&f.metrics, "metrics", nil, "further telemetry of --target: the URL of a metrics page (another replica, a DCGM exporter), or nvidia-smi; may be given again")
@@ -96,30 +71,12 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 	if err != nil {
 		return nil, err
 	}
-	var loads []string
-	for _, flag := range []string{"concurrency", "rate", "offline"} {
-		if cmd.Flags().Changed(flag) {
-			loads = append(loads, "--"+flag)
-		}
-	}
-	if len(loads) > 1 {
-		return nil, usagef("%s exclude each other; keep one of them", strings.Join(loads, " and "))
-	}
 	if cmd.Flags().Changed("target") {
 		// A server that is named stands in for the one to be started.
 		p.Target.Serve = nil
 	}
-	for _, o := range f.overrides {
-		if !cmd.Flags().Changed(o.flag) {
-			continue
-		}
-		value, err := cmd.Flags().GetString(o.flag)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.Set(o.path, value); err != nil {
-			return nil, fmt.Errorf("--%s: %w", o.flag, err)
-		}
+	if err := f.override(cmd, p); err != nil {
+		return nil, err
 	}
 	if insecure, err := cmd.Flags().GetBool("insecure"); err == nil && insecure {
 		if err := p.Set("target.insecure", strconv.FormatBool(insecure)); err != nil {

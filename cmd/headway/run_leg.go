@@ -146,27 +146,39 @@ func runID() string {
 
 // result puts a leg's rungs together with what they mean.
 func (l *leg) result(status bundle.Status, e *experiment) *bundle.Result {
-	b := thisBuild()
 	server := l.client.Server()
-	knee.Elasticities(l.rungs)
-	economics := knee.Economics{USDPerHour: l.profile.Cost.USDPerHour, Accelerators: l.profile.Hardware.Count}
-	if in, out := l.profile.Cost.USDPerMIn, l.profile.Cost.USDPerMOut; in > 0 && out > 0 {
-		economics.InputPriceRatio = in / out
-	}
+	r := newResult(l.profile, e.plan, e.started)
+	r.Status, r.DurationS = status, record.Known(time.Since(e.started).Seconds())
+	r.Server = bundle.Server{Engine: server.Engine, Version: server.Version, ModelID: server.ModelID,
+		Settings: server.Settings, IdentitySource: server.Source}
+	r.Warnings = l.warnings
+	interpret(r, l.rungs, e.slos)
+	return r
+}
+
+// newResult is a result of which everything is known that this machine and the
+// plan tell.
+func newResult(p *profiles.Profile, plan *loadgen.Plan, started time.Time) *bundle.Result {
+	b := thisBuild()
 	return &bundle.Result{
-		Status: status, Headway: bundle.Build{Version: b.Version, Commit: b.Commit},
-		StartedAt: e.started.UTC().Format(time.RFC3339), EpochUnixNS: clock.Wall(0).UnixNano(),
-		DurationS: record.Known(time.Since(e.started).Seconds()), Seed: e.plan.Seed, ScheduleSHA256: e.plan.ScheduleHash,
-		Profile: *l.profile,
-		Server: bundle.Server{Engine: server.Engine, Version: server.Version, ModelID: server.ModelID,
-			Settings: server.Settings, IdentitySource: server.Source},
+		Status: bundle.Complete, Headway: bundle.Build{Version: b.Version, Commit: b.Commit},
+		StartedAt: started.UTC().Format(time.RFC3339), EpochUnixNS: clock.Wall(0).UnixNano(),
+		Seed: plan.Seed, ScheduleSHA256: plan.ScheduleHash, Profile: *p,
 		Client: bundle.Client{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
 			GoVersion: runtime.Version(), MemoryBytes: memoryBytes()},
-		Rungs: l.rungs, Knee: knee.Fit(knee.FromRungs(l.rungs), knee.Options{}),
-		OperatingPoint: knee.OperatingPoint(l.rungs, e.slos, economics),
-		Peak:           knee.Peak(l.rungs, economics), SingleUser: knee.SingleUser(l.rungs, economics),
-		Warnings: l.warnings,
 	}
+}
+
+// interpret sets the rungs of a result and what they mean.
+func interpret(r *bundle.Result, rungs []record.Rung, slos []profiles.SLO) {
+	economics := knee.Economics{USDPerHour: r.Profile.Cost.USDPerHour, Accelerators: r.Profile.Hardware.Count}
+	if in, out := r.Profile.Cost.USDPerMIn, r.Profile.Cost.USDPerMOut; in > 0 && out > 0 {
+		economics.InputPriceRatio = in / out
+	}
+	knee.Elasticities(rungs)
+	r.Rungs, r.Knee = rungs, knee.Fit(knee.FromRungs(rungs), knee.Options{})
+	r.OperatingPoint = knee.OperatingPoint(rungs, slos, economics)
+	r.Peak, r.SingleUser = knee.Peak(rungs, economics), knee.SingleUser(rungs, economics)
 }
 
 // identified fills what the profile leaves unknown with what the server told.

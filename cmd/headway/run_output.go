@@ -13,17 +13,9 @@ import (
 // conclude prints the results, judges them when asked, and turns how it went
 // into an error with an exit code.
 func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr error) error {
-	if len(bundles) > 0 {
-		if err := writeResults(cmd.OutOrStdout(), bundles, f.format.value); err != nil {
-			return joined(runErr, err)
-		}
-	}
-	if runErr != nil {
-		return runErr
-	}
-	results := make([]*bundle.Result, len(bundles))
-	for i, b := range bundles {
-		results[i] = b.Result
+	results, err := show(cmd, bundles, f.format.value, runErr)
+	if err != nil {
+		return err
 	}
 	if err := f.usable(results); err != nil {
 		return err
@@ -41,6 +33,20 @@ func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr
 		return nil
 	}
 	return err
+}
+
+// show prints what a run left, also with an error, and returns that.
+func show(cmd *cobra.Command, bundles []*bundle.Bundle, format string, runErr error) ([]*bundle.Result, error) {
+	if len(bundles) > 0 {
+		if err := writeResults(cmd.OutOrStdout(), bundles, format); err != nil {
+			return nil, joined(runErr, err)
+		}
+	}
+	results := make([]*bundle.Result, len(bundles))
+	for i, b := range bundles {
+		results[i] = b.Result
+	}
+	return results, runErr
 }
 
 // usable says whether a run measured anything that can be trusted: one rung is

@@ -14,9 +14,9 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 )
 
-// show draws a screen after messages, and fails when taking one changed the
+// play draws a screen after messages, and fails when taking one changed the
 // value before it.
-func show(t *testing.T, s screen, messages ...tea.Msg) (screen, string) {
+func play(t *testing.T, s screen, messages ...tea.Msg) (screen, string) {
 	t.Helper()
 	for _, m := range messages {
 		before := s.View().Content
@@ -82,7 +82,7 @@ func TestScreen(t *testing.T) {
 		{"closed", append(append([]tea.Msg{wide}, second...), runClosed{})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, got := show(t, screen{title: "chat", planned: 3}, c.messages...)
+			_, got := play(t, screen{title: "chat", planned: 3}, c.messages...)
 			golden(t, "screen/"+strings.ReplaceAll(c.name, " ", "-"), strings.ReplaceAll(got, "\x1b", "^"))
 			for _, line := range strings.Split(ansi.Strip(got), "\n") {
 				if strings.HasSuffix(c.name, "low") && ansi.StringWidth(line) > 48 {
@@ -116,7 +116,7 @@ func golden(t *testing.T, name, got string) {
 
 // A rung is asked for samples as long as it runs and no longer.
 func TestScreenPollsTheRunningRung(t *testing.T) {
-	s, _ := show(t, screen{planned: 2}, tea.WindowSizeMsg{Width: 80, Height: 24})
+	s, _ := play(t, screen{planned: 2}, tea.WindowSizeMsg{Width: 80, Height: 24})
 	for _, c := range []struct {
 		name  string
 		msg   tea.Msg

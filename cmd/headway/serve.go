@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headway-bench/headway/backends/reference"
 	"github.com/headway-bench/headway/backends/reference/cpu"
@@ -40,11 +41,7 @@ type serveFlags struct {
 }
 
 func newServeCommand() *cobra.Command {
-	f := &serveFlags{
-		executor: &choice{value: "cpu", allowed: []string{"cpu", "sim"}},
-		kv:       &choice{value: "paged", allowed: []string{"paged", "contiguous"}},
-		batching: &choice{value: "continuous", allowed: []string{"continuous", "static"}},
-	}
+	f := &serveFlags{}
 	cmd := &cobra.Command{
 		Use:   "serve --executor cpu|sim --model DIR|NAME",
 		Short: "Serve a model, computed or simulated, by vLLM's API",
@@ -58,7 +55,15 @@ of a GPU predicts.`,
 		Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, f) },
 	}
-	fl := cmd.Flags()
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// add defines the flags.
+func (f *serveFlags) add(fl *pflag.FlagSet) {
+	f.executor = &choice{value: "cpu", allowed: []string{"cpu", "sim"}}
+	f.kv = &choice{value: "paged", allowed: []string{"paged", "contiguous"}}
+	f.batching = &choice{value: "continuous", allowed: []string{"continuous", "static"}}
 	fl.StringVar(&f.addr, "addr", "127.0.0.1:8000", "address to listen on; with port 0 a free one, printed on stdout")
 	fl.Var(f.executor, "executor", "what computes")
 	fl.StringVar(&f.model, "model", "tiny-llama-3.1", "a model's directory, or its name")
@@ -80,7 +85,6 @@ of a GPU predicts.`,
 	fl.IntVar(&f.threads, "threads", 0, "threads that compute (cpu; default: all processors)")
 	fl.IntVar(&f.lanes, "lanes", 0, "threads that write (sim; default: half the processors, at most 4)")
 	fl.Int64Var(&f.seed, "seed", 0, "seed of made-up weights and of sampling")
-	return cmd
 }
 
 // serve runs a server until the context ends or a signal comes.

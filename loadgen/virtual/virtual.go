@@ -30,9 +30,10 @@ type Server struct {
 // concurrent use.
 type Simulator struct {
 	Server Server
-	// Limits and Settle are those of loadgen.Generator.
+	// Limits, Settle and Log are those of loadgen.Generator.
 	Limits record.Limits
 	Settle []record.Asked
+	Log    loadgen.Log
 }
 
 // epoch is where the virtual clock starts, in nanoseconds: times of 0 are
@@ -56,7 +57,7 @@ func (s *Simulator) Run(ctx context.Context, r loadgen.Rung) (record.Rung, recor
 		c.MaxModelLen = info.MaxModelLen
 	}
 	w := &world{rung: r, issuer: issuer, recorder: record.NewRecorder(r.Recording(epoch, s.Limits, s.Settle)),
-		executor: s.Server.Executor, scheduler: reference.NewScheduler(c), room: min(c.MaxModelLen, c.KV.Blocks*c.KV.BlockSize),
+		log: s.Log, executor: s.Server.Executor, scheduler: reference.NewScheduler(c), room: min(c.MaxModelLen, c.KV.Blocks*c.KV.BlockSize),
 		now: epoch}
 	w.core = reference.NewCore(w.scheduler, s.Server.Executor)
 	if err := w.run(ctx); err != nil {
@@ -105,6 +106,8 @@ type world struct {
 	rung      loadgen.Rung
 	issuer    *loadgen.Issuer
 	recorder  *record.Recorder
+	log       loadgen.Log
+	unwritten error // the log's first
 	executor  reference.Executor
 	scheduler *reference.Scheduler
 	core      *reference.Core
@@ -149,8 +152,8 @@ func (w *world) run(ctx context.Context) error {
 		if err := w.step(ctx); err != nil {
 			return err
 		}
-		if w.issuer.Exhausted() && w.issuer.InFlight() == 0 {
-			return nil
+		if w.unwritten != nil || w.issuer.Exhausted() && w.issuer.InFlight() == 0 {
+			return w.unwritten
 		}
 		w.observe()
 		at, ok := w.next()
@@ -262,6 +265,9 @@ func (w *world) finish(q *request, o backends.Outcome) {
 	q.ended = true
 	q.timeline.Finish(o)
 	w.recorder.Add(q.timeline)
+	if w.log != nil && w.unwritten == nil {
+		w.unwritten = w.log.Add(q.timeline)
+	}
 	q.timeline.Release()
 	w.issuer.Done(q.user, time.Duration(o.End-epoch), false, 0)
 }
