@@ -267,6 +267,13 @@ func (t *Timeline) Good() bool { return t.class == backends.OK }
 // Warnings are oddities that did not fail the request, as short codes.
 func (t *Timeline) Warnings() []string { return t.warnings }
 
+// Bursty says that the answer came in a few bursts with silence between them,
+// or all at once, as behind a proxy that buffers.
+func (t *Timeline) Bursty() bool { return t.bursty }
+
+// Judgeable says that the answer was long enough for Bursty to mean something.
+func (t *Timeline) Judgeable() bool { return t.judgeable() }
+
 // SentAt is when the request was sent, 0 when it never was.
 func (t *Timeline) SentAt() int64 { return t.sent }
 

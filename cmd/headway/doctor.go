@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-bench/headway/backends/connect"
+	"github.com/headway-bench/headway/profiles"
+)
+
+// doctorTime bounds all that doctor does.
+const doctorTime = 20 * time.Second
+
+// doctorFlags are the flags of `headway doctor`.
+type doctorFlags struct {
+	target, backend, backendFile, endpoint, model string
+	tokenizer, apiKeyEnv, cacert                  string
+	headers                                       []string
+	insecure                                      bool
+	format                                        *choice
+}
+
+// checkup is what doctor found out: about this client, and about the target
+// when there is one. Unknown is null.
+type checkup struct {
+	Headway build         `json:"headway"`
+	Client  clientCheckup `json:"client"`
+	Target  *targetState  `json:"target"`
+	// Advice is what to change, or to know, the most important first.
+	Advice []string `json:"advice"`
+}
+
+func newDoctorCommand() *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what a server streams and what this client can measure",
+		Long: `doctor prints one page to paste into a bug report: how well this machine keeps
+time and how much load it can offer, and, with --target, what the server is, what
+it streams, whether it obeys lengths, whether counts of tokens agree, whether it
+caches prefixes, and what to change. It sends the server about six short requests
+and takes less than 20 seconds. Keys and headers are not in the page.`,
+		Example: `  headway doctor
+  headway doctor --target http://localhost:8000
+  headway doctor --target http://localhost:8000 --format json`,
+		Args: takes(0, 0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.target, "target", "", "server to look at, as http://localhost:8000")
+	fl.StringVar(&f.backend, "backend", "", "wire dialect (default: the server is asked)")
+	fl.StringVar(&f.backendFile, "backend-file", "", "a dialect of your own, described in YAML")
+	fl.StringVar(&f.endpoint, "endpoint", "", "route: chat, completions or native (default: chat)")
+	fl.StringVar(&f.model, "model", "", "model id to send (default: the only one the server lists)")
+	fl.StringVar(&f.tokenizer, "tokenizer", "", "the model's tokenizer, to hold the server's counts against: its directory or tokenizer.json")
+	fl.StringVar(&f.apiKeyEnv, "api-key-env", "", "variable that holds the key")
+	fl.StringArrayVar(&f.headers, "header", nil, "further header, as 'name: value'; it is kept nowhere")
+	fl.StringVar(&f.cacert, "cacert", "", "file of certificates to trust")
+	fl.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
+	f.format = addFormat(cmd, "text", "json")
+	return cmd
+}
+
+// errTarget is what the exit code says of a target that did not answer; the
+// page says why.
+var errTarget = errors.New("the target could not be examined; the page says why")
+
+func (f *doctorFlags) run(cmd *cobra.Command) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
+	defer cancel()
+	c := checkup{Headway: thisBuild(), Client: examineClient(ctx)}
+	if f.target != "" {
+		state, err := examineTarget(ctx, options, f.tokenizer)
+		if usage, ok := errors.AsType[*exitError](err); ok && usage.code == exitUsage {
+			return usage
+		}
+		if err != nil {
+			state = &targetState{URL: redacted(f.target), Error: err.Error()}
+		}
+		c.Target = state
+	}
+	c.Advice = advise(&c)
+	if f.format.value == "json" {
+		err = printJSON(cmd, c)
+	} else {
+		_, err = cmd.OutOrStdout().Write(c.text())
+	}
+	if err == nil && c.Target != nil && c.Target.Error != "" {
+		return exitWith(exitNoResult, errTarget)
+	}
+	return err
+}
+
+// options say how the target is opened, as those of a run do.
+func (f *doctorFlags) options() (connect.Options, error) {
+	p := profiles.Default()
+	p.Target.URL, p.Target.Backend, p.Target.BackendFile, p.Target.Endpoint = f.target, f.backend, f.backendFile, f.endpoint
+	p.Target.APIKeyEnv, p.Target.CACert, p.Target.Insecure = f.apiKeyEnv, f.cacert, f.insecure
+	if f.model != "" {
+		p.Model.ID = f.model
+	}
+	p.Stage.Timeout = profiles.Duration(askTime)
+	run := runFlags{headers: f.headers}
+	return run.options(p, f.target)
+}
+
+// advise says what to change, from what was found.
+func advise(c *checkup) []string {
+	var out []string
+	say := func(when bool, format string, args ...any) {
+		if when {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	if t := c.Target; t != nil && t.Error == "" {
+		s := t.Stream
+		say(s.Buffered, "The stream is buffered on its way: tokens come in bursts after silence, and ITL can't be measured. "+
+			"Turn buffering off in the proxy (nginx: proxy_buffering off), or measure the server itself.")
+		say(s.NotStreamed, "The server answered a streamed request at once: no TTFT can be measured. Ask its route for streams, or name another one with --endpoint.")
+		say(s.Failed != "", "A request failed: %s", s.Failed)
+		say(t.Lengths.Obeyed != nil && !*t.Lengths.Obeyed, "Output lengths are not obeyed: compare throughputs by tokens, not by requests, "+
+			"or choose a dialect that can force lengths (--backend).")
+		say(s.Failed == "" && s.Usage == "none", "The server reports no usage: tokens are counted as events. Name the model's tokenizer with --tokenizer.")
+		say(t.Tokenizer.Agrees != nil && !*t.Tokenizer.Agrees, "Prompts have not the length asked for by the server's count: name the model's tokenizer with --tokenizer, or use --prompt token-ids.")
+		say(t.Cache.On != nil && *t.Cache.On, "Prefixes are cached. headway's prompts are unique, so that runs are not flattered; "+
+			"ask for shared prefixes with workload.prefix.shared_tokens.")
+		say(t.Metrics.Error != "", "Its metrics can't be read: %s", t.Metrics.Error)
+		say(t.Metrics.URL == "", "The server has no metrics page: the cause of a knee, preemptions and KV cache use stay unknown. "+
+			"Turn it on (llama-server: --metrics; trtllm-serve: return_perf_metrics), or name one with run --metrics URL.")
+		say(t.Stamps == "user", "Arrivals are stamped when reads return, not by the kernel: keep the client's processors free.")
+	}
+	m := c.Client
+	say(m.Timer.WakeUpP99MS.Or(0) > 1, "This machine wakes up %.3g ms late at p99: something else uses its processors; schedules will be late.", m.Timer.WakeUpP99MS.Or(0))
+	say(m.Capacity.Error != "", "The client's capacity is not known: %s", m.Capacity.Error)
+	say(runtime.NumCPU() < 4, "%d processors are few for client and server on one machine; run the client on another.", runtime.NumCPU())
+	say(m.OpenFiles > 0 && m.OpenFiles < 4096, "%d open files allow about as many connections: raise the limit with ulimit -n.", m.OpenFiles)
+	say(len(out) == 0, "Nothing to change.")
+	return out
+}

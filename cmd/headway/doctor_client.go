@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/loadgen"
+	"github.com/headway-bench/headway/loadgen/record"
+)
+
+// clientCheckup is what this machine can do as a client.
+type clientCheckup struct {
+	CPUs          int            `json:"cpus"`
+	MemoryBytes   int64          `json:"memory_bytes"`
+	OpenFiles     uint64         `json:"open_files"` // soft limit
+	OpenFilesHard uint64         `json:"open_files_hard"`
+	LocalPorts    int            `json:"local_ports"`
+	Timer         timerCheckup   `json:"timer"`
+	Capacity      clientCapacity `json:"capacity"`
+}
+
+// timerCheckup is how well this machine keeps time.
+type timerCheckup struct {
+	ClockStepNS record.Value `json:"clock_step_ns"` // smallest step of the clock
+	ClockReadNS record.Value `json:"clock_read_ns"` // cost of reading it
+	WakeUpP50MS record.Value `json:"wake_up_p50_ms"`
+	WakeUpP99MS record.Value `json:"wake_up_p99_ms"`
+	WakeUpMaxMS record.Value `json:"wake_up_max_ms"`
+}
+
+// examineClient looks at this machine.
+func examineClient(ctx context.Context) clientCheckup {
+	m := loadgen.ThisMachine()
+	c := clientCheckup{CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
+		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts, Timer: examineTimer()}
+	c.Capacity = measureCapacity(ctx)
+	return c
+}
+
+// The timer is tried with so many wake-ups, a period apart.
+const (
+	wakeUps      = 250
+	wakeUpPeriod = 2 * time.Millisecond
+)
+
+func examineTimer() timerCheckup {
+	step, cost := clockSteps()
+	late := loadgen.WakeUps(wakeUps, wakeUpPeriod)
+	slices.Sort(late)
+	at := func(q float64) record.Value {
+		return record.Known(late[min(len(late)-1, int(q*float64(len(late))))].Seconds() * 1e3)
+	}
+	return timerCheckup{ClockStepNS: step, ClockReadNS: cost, WakeUpP50MS: at(0.5), WakeUpP99MS: at(0.99), WakeUpMaxMS: at(1)}
+}
+
+// clockSteps is the clock's smallest step and the cost of a reading.
+func clockSteps() (step, cost record.Value) {
+	const readings = 20_000
+	smallest := int64(0)
+	start := clock.Now()
+	before := start
+	for range readings {
+		now := clock.Now()
+		if d := now - before; d > 0 && (smallest == 0 || d < smallest) {
+			smallest = d
+		}
+		before = now
+	}
+	if smallest == 0 {
+		return step, step
+	}
+	return record.Known(float64(smallest)), record.Known(float64(before-start) / readings)
+}

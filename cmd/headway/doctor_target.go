@@ -1,0 +1,369 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/backends/connect"
+	"github.com/headway-bench/headway/backends/telemetry"
+	"github.com/headway-bench/headway/backends/tokenizer"
+	"github.com/headway-bench/headway/loadgen/prompt"
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+)
+
+// askTime bounds one question to the target.
+const askTime = 5 * time.Second
+
+// targetState is what doctor found out about a server.
+type targetState struct {
+	URL         string            `json:"url"`
+	Error       string            `json:"error,omitempty"` // why it could not be examined
+	Engine      string            `json:"engine"`
+	Version     string            `json:"version"`
+	Model       string            `json:"model"`
+	Models      []string          `json:"models"`
+	MaxModelLen int               `json:"max_model_len"` // tokens, 0 unknown
+	Settings    map[string]string `json:"settings"`
+	Dialect     string            `json:"dialect"`
+	Why         string            `json:"why"`    // how the dialect was chosen
+	Source      string            `json:"source"` // what the server was asked
+	Route       string            `json:"route"`
+	Can         []string          `json:"can"`
+	Remote      string            `json:"remote"`
+	Stamps      string            `json:"stamps"` // who stamps arrivals: kernel or user
+	Stream      streamState       `json:"stream"`
+	Lengths     lengthState       `json:"lengths"`
+	Tokenizer   tokenizerState    `json:"tokenizer"`
+	Cache       cacheState        `json:"prefix_cache"`
+	Metrics     metricsState      `json:"metrics"`
+}
+
+// streamState is how one answer of 64 tokens came.
+type streamState struct {
+	Events           int          `json:"events"` // that carry output
+	Tokens           record.Value `json:"tokens"`
+	TokenSource      string       `json:"token_source"`
+	TokensPerEvent   record.Value `json:"tokens_per_event"`
+	EventsPerReadMax int          `json:"events_per_read_max"`
+	Buffered         bool         `json:"buffered"`
+	NotStreamed      bool         `json:"not_streamed"`
+	Usage            string       `json:"usage"` // running, final or none
+	TokenIDs         bool         `json:"token_ids"`
+	Reasoning        bool         `json:"reasoning"`
+	Finish           string       `json:"finish"`
+	TTFTMS           record.Value `json:"ttft_ms"`
+	ITLMeanMS        record.Value `json:"itl_mean_ms"`
+	E2EMS            record.Value `json:"e2e_ms"`
+	Reconnects       int          `json:"reconnects"`
+	Warnings         []string     `json:"warnings"`
+	Failed           string       `json:"failed,omitempty"` // the first failure of any question
+}
+
+// lengthState says whether output lengths are obeyed; Obeyed is null when the
+// server stopped early and the dialect can't keep it from that.
+type lengthState struct {
+	Forced bool   `json:"forced"`
+	Asked  []int  `json:"asked"`
+	Got    []*int `json:"got"` // null where unknown
+	Obeyed *bool  `json:"obeyed"`
+}
+
+// tokenizerState holds the prompt's length as made to the server's count.
+type tokenizerState struct {
+	By     string       `json:"by"` // how the prompt got its length
+	Made   int          `json:"made"`
+	Server record.Value `json:"server"` // by its usage
+	Agrees *bool        `json:"agrees"`
+	// OutputOwn and OutputServer count the answer's text by --tokenizer and by
+	// the server.
+	OutputOwn    record.Value `json:"output_own"`
+	OutputServer record.Value `json:"output_server"`
+}
+
+// cacheState says whether a prompt that comes again is computed again.
+type cacheState struct {
+	On           *bool        `json:"on"`
+	By           string       `json:"by"`
+	PromptTokens int          `json:"prompt_tokens"`
+	CachedTokens record.Value `json:"cached_tokens"` // of the second time, by usage
+	RepeatTTFTMS record.Value `json:"repeat_ttft_ms"`
+	FreshTTFTMS  record.Value `json:"fresh_ttft_ms"`
+}
+
+// metricsState says what the metrics page is of.
+type metricsState struct {
+	URL   string   `json:"url"`
+	Kinds []string `json:"kinds"`
+	Error string   `json:"error,omitempty"`
+}
+
+// examiner asks one target.
+type examiner struct {
+	client backends.Client
+	count  *tokenizer.Tokenizer // of --tokenizer, nil without
+	items  *prompt.Stream
+	state  *targetState
+	run    string
+}
+
+// examineTarget opens the target and asks it.
+func examineTarget(ctx context.Context, options connect.Options, tokenizerFile string) (*targetState, error) {
+	e := examiner{run: runID()}
+	if tokenizerFile != "" {
+		t, err := tokenizer.Load(tokenizerFile)
+		if err != nil {
+			return nil, usagef("--tokenizer: %w", err)
+		}
+		e.count = t
+	}
+	client, err := connect.Open(ctx, options)
+	if err != nil {
+		return nil, targetError(err)
+	}
+	defer client.Close()
+	e.client, e.state = client, describe(options.URL, client)
+	if err := e.ask(ctx); err != nil {
+		e.state.Stream.Failed = err.Error()
+	}
+	e.state.Metrics = examineMetrics(ctx, options, client.Server())
+	return e.state, nil
+}
+
+// describe is what the server told when it was opened.
+func describe(at string, client backends.Client) *targetState {
+	s, can := client.Server(), client.Can()
+	t := &targetState{URL: redacted(at), Engine: s.Engine, Version: s.Version, Model: s.ModelID, Models: s.Models,
+		MaxModelLen: s.MaxModelLen, Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Source: s.Source, Route: "completions"}
+	if can.Chat {
+		t.Route = "chat"
+	}
+	for _, c := range []struct {
+		name string
+		can  bool
+	}{{"token-id prompts", can.TokenIDs}, {"forced lengths", can.ForceLength}, {"running usage", can.RunningUsage},
+		{"output token ids", can.TokenIDsOut}, {"tokenizer route", can.Tokenize}, {"cache reset", can.CacheReset}} {
+		if c.can {
+			t.Can = append(t.Can, c.name)
+		}
+	}
+	return t
+}
+
+// The questions, in their order: three lengths of the output, and a long
+// prompt, which is asked again before a new one.
+const (
+	ask16 = iota
+	ask1
+	ask64
+	askLong
+	askFresh
+)
+
+// lengths are those of a question, for a server that takes so many tokens; 0
+// is unknown.
+func lengths(question int64, most int) prompt.Lengths {
+	short, long := 128, 384
+	if most > 0 {
+		short, long = min(short, most/4), min(long, most/2)
+	}
+	return [...]prompt.Lengths{ask16: {Input: short, Output: 16}, ask1: {Input: short, Output: 1}, ask64: {Input: short, Output: 64},
+		askLong: {Input: long, Output: 2}, askFresh: {Input: long, Output: 2}}[min(question, askFresh)]
+}
+
+// ask puts the questions. Its error is the first that failed.
+func (e *examiner) ask(ctx context.Context) error {
+	most := e.state.MaxModelLen
+	w := profiles.Default().Workload
+	w.InputTokens = profiles.Fixed(lengths(ask16, most).Input)
+	source, err := prompt.New(ctx, prompt.Config{Workload: &w, Client: e.client, Tokenizer: e.count, Run: e.run})
+	if err != nil {
+		return err
+	}
+	e.state.Tokenizer.By = string(source.Form())
+	e.items = source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return lengths(k, most) }, askFresh+1)
+	defer e.items.Close()
+	if err := e.lengths(ctx); err != nil {
+		return err
+	}
+	return e.cache(ctx)
+}
+
+// lengths asks for outputs of three lengths.
+func (e *examiner) lengths(ctx context.Context) error {
+	s := &e.state.Lengths
+	s.Forced = e.client.Can().ForceLength
+	obeyed, early := true, false
+	for q := int64(ask16); q <= ask64; q++ {
+		item, err := e.items.Take(ctx, q)
+		if err != nil {
+			return err
+		}
+		answer, err := e.question(ctx, item)
+		if err != nil {
+			return err
+		}
+		s.Asked = append(s.Asked, item.Output)
+		var got *int
+		if answer.tokensKnown {
+			got = &answer.tokens
+			obeyed = obeyed && (*got == item.Output || *got < item.Output && !s.Forced)
+			early = early || *got < item.Output
+		} else {
+			early = true
+		}
+		s.Got = append(s.Got, got)
+		e.tokenizer(item, answer)
+		e.stream(answer)
+	}
+	if !obeyed || !early {
+		s.Obeyed = &obeyed
+	}
+	return nil
+}
+
+// stream keeps how the latest answer came.
+func (e *examiner) stream(a listened) {
+	e.state.Remote, e.state.Stamps = a.out.Remote, a.out.Stamps
+	s := streamState{Events: a.output, TokenSource: a.source, EventsPerReadMax: a.mostPerRead, Buffered: a.bursty,
+		NotStreamed: a.out.NotStreamed, Usage: "none", TokenIDs: a.ids > 0, Reasoning: a.reasoning > 0, Finish: a.out.Finish,
+		TTFTMS: ms(a.ttft, a.ttftKnown), ITLMeanMS: ms(a.itl, a.itlKnown), E2EMS: ms(a.e2e, a.e2eKnown), Reconnects: a.out.Reconnects, Warnings: a.warnings}
+	if a.bursty {
+		s.ITLMeanMS = record.Value{}
+	}
+	if a.tokensKnown {
+		s.Tokens = record.Known(float64(a.tokens))
+		if a.output > 0 {
+			s.TokensPerEvent = record.Known(float64(a.tokens) / float64(a.output))
+		}
+	}
+	switch {
+	case a.running > 0:
+		s.Usage = "running"
+	case a.out.Usage.Completion >= 0:
+		s.Usage = "final"
+	}
+	e.state.Stream = s
+}
+
+// tokenizer holds counts of one prompt and answer together.
+func (e *examiner) tokenizer(item *prompt.Item, a listened) {
+	s := &e.state.Tokenizer
+	s.Made = item.Input
+	if n := a.out.Usage.Prompt; n >= 0 && item.Input > 0 {
+		agrees := n == item.Input
+		s.Server, s.Agrees = record.Known(float64(n)), &agrees
+	}
+	if e.count != nil && len(a.text) > 0 {
+		s.OutputOwn = record.Known(float64(e.count.Count(string(a.text), false)))
+		if a.out.Usage.Completion >= 0 {
+			s.OutputServer = record.Known(float64(a.out.Usage.Completion))
+		}
+	}
+}
+
+// A repeated prompt was not computed again when its TTFT is below this share
+// of a new one's, and by so much at least.
+const (
+	cachedShare = 0.6
+	cachedLeast = 3 * time.Millisecond
+)
+
+// cache asks a long prompt twice, and a new one as long.
+func (e *examiner) cache(ctx context.Context) error {
+	long, err := e.items.Take(ctx, askLong)
+	if err != nil {
+		return err
+	}
+	fresh, err := e.items.Take(ctx, askFresh)
+	if err != nil {
+		return err
+	}
+	if _, err := e.question(ctx, long); err != nil {
+		return err
+	}
+	again, err := e.question(ctx, long)
+	if err != nil {
+		return err
+	}
+	other, err := e.question(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	s := &e.state.Cache
+	s.PromptTokens = long.Input
+	s.RepeatTTFTMS, s.FreshTTFTMS = ms(again.ttft, again.ttftKnown), ms(other.ttft, other.ttftKnown)
+	cached := again.out.Usage.Cached
+	switch faster := again.ttftKnown && other.ttftKnown && float64(again.ttft) < cachedShare*float64(other.ttft) && other.ttft-again.ttft > cachedLeast; {
+	case cached >= 0:
+		on := cached > 0
+		s.On, s.By, s.CachedTokens = &on, "the cached tokens in its usage", record.Known(float64(cached))
+	case faster:
+		s.On, s.By = &faster, "the TTFT of a prompt that came again"
+	default:
+		s.By = "usage tells no cached tokens, and the TTFT of a prompt that came again is no sign"
+	}
+	return nil
+}
+
+// question asks one thing.
+func (e *examiner) question(ctx context.Context, item *prompt.Item) (listened, error) {
+	l := newListener(e.run, item.Output, item.Input)
+	defer l.Release()
+	l.Intended = clock.Now()
+	greedy := 0.0
+	l.Finish(e.client.Stream(ctx, &backends.Request{ID: "doctor-" + e.run, Prompt: item.Prompt, MaxTokens: item.Output, ForceLength: true,
+		Sampling: backends.Sampling{Temperature: &greedy}, CacheSalt: item.CacheSalt}, l))
+	if !l.Good() && l.Class() != backends.NoOutput && l.Class() != backends.TooLong {
+		return listened{}, fmt.Errorf("%s: %s", l.Class(), l.Outcome.Err)
+	}
+	return l.listened(), nil
+}
+
+// examineMetrics reads the server's metrics page once.
+func examineMetrics(ctx context.Context, options connect.Options, server backends.Server) metricsState {
+	if server.Metrics == "" {
+		return metricsState{}
+	}
+	page, err := connect.OpenPage(options, server.Metrics)
+	if err != nil {
+		return metricsState{Error: err.Error()}
+	}
+	defer page.Close()
+	m := metricsState{URL: page.Name()}
+	body, err := page.Get(ctx)
+	if err == nil {
+		m.Kinds, err = telemetry.Kinds(body)
+	}
+	if err != nil {
+		m.Error = err.Error()
+	}
+	return m
+}
+
+// ms is a time in milliseconds, where it is known.
+func ms(d time.Duration, known bool) record.Value {
+	if !known {
+		return record.Value{}
+	}
+	return record.Known(d.Seconds() * 1e3)
+}
+
+// redacted is a URL without password and query.
+func redacted(at string) string {
+	full := at
+	if !strings.Contains(full, "://") {
+		full = "http://" + full
+	}
+	u, err := url.Parse(full)
+	if err != nil {
+		return "a target that is no URL"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
