@@ -19,36 +19,36 @@ func TestCasesB(t *testing.T) {
 		want want
 	}{
 		{"genai-bench#163 no blank after data", "data:" + text("a") + "\n\ndata:" + stopChunk + "\n\ndata:[DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}},
 		{"TensorRT-LLM trailing blank", "data: " + text("a") + " \n\ndata: " + stopChunk + "\n\ndata: [DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}},
 		{"xuan#194 CRLF", "data: " + text("a") + "\r\n\r\ndata: " + text("b") + "\r\n\r\ndata: " + stopChunk + "\r\n\r\ndata: [DONE]\r\n\r\n",
-			want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}},
+			want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}},
 		{"vm0#24687 byte order mark", "\uFEFFdata: " + text("a") + "\n\ndata: [DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1}},
+			want{Text: "a", Outputs: 1, Tokens: -1}},
 		{"lathe#131 usage without a blank line at the end", "data: " + text("a") + "\n\ndata: " + stopChunk + "\n\ndata: " + final("1") + "\n",
-			want{text: "a", outputs: 1, tokens: 1, finish: "stop", warnings: "unterminated_event"}},
+			want{Text: "a", Outputs: 1, Tokens: 1, Finish: "stop", Warnings: "unterminated_event"}},
 		{"an unterminated end without a finish is truncated", "data: " + text("a") + "\n\ndata: " + text("b") + "\n",
-			want{class: backends.Truncated, text: "ab", outputs: 2, tokens: -1, err: "without a finish reason", warnings: "unterminated_event"}},
+			want{Class: backends.Truncated, Text: "ab", Outputs: 2, Tokens: -1, Err: "without a finish reason", Warnings: "unterminated_event"}},
 		{"a cut event without a finish is truncated", "data: " + text("a") + "\n\ndata: {\"choices\":[{\"del",
-			want{class: backends.Truncated, text: "a", outputs: 1, tokens: -1, err: "without a finish reason"}},
+			want{Class: backends.Truncated, Text: "a", Outputs: 1, Tokens: -1, Err: "without a finish reason"}},
 		{"evalscope#1474 other fields", "id: 7\nevent: message\nretry: 10\ndata: " + text("a") + "\n\nid: 8\n\ndata: [DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1}},
+			want{Text: "a", Outputs: 1, Tokens: -1}},
 		{"vllm bench ping in the block", ": ping\ndata: " + text("a") + "\n\n: ping\n\ndata: [DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1}},
+			want{Text: "a", Outputs: 1, Tokens: -1}},
 		{"old llama.cpp error line", "data: " + text("a") + "\n\nerror: {\"code\":500,\"message\":\"slot lost\"}\n\n",
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "slot lost"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Err: "slot lost"}},
 		{"elasticsearch#154632 several data lines", "data: {\"choices\":[{\ndata: \"text\":\"a\"}]}\n\ndata: [DONE]\n\n",
-			want{text: "a", outputs: 1, tokens: -1}},
+			want{Text: "a", Outputs: 1, Tokens: -1}},
 		{"vllm#38717 a character of several bytes", "data: " + text("中") + "\n\ndata: [DONE]\n\n",
-			want{text: "中", outputs: 1, tokens: -1}},
+			want{Text: "中", Outputs: 1, Tokens: -1}},
 		{"not JSON", "data: " + text("a") + "\n\ndata: {oops}\n\n",
-			want{class: backends.Malformed, text: "a", outputs: 1, tokens: -1, err: "{oops}"}},
+			want{Class: backends.Malformed, Text: "a", Outputs: 1, Tokens: -1, Err: "{oops}"}},
 		{"a page under 200", "<html><title>Welcome</title><script>x</script></html>",
-			want{class: backends.Malformed, tokens: -1, err: "Welcome"}},
+			want{Class: backends.Malformed, Tokens: -1, Err: "Welcome"}},
 		{"text under 200", "upstream gone\n",
-			want{class: backends.Truncated, tokens: -1, err: "upstream gone"}},
-		{"an empty body", "", want{class: backends.Truncated, tokens: -1, err: "without a finish reason"}},
+			want{Class: backends.Truncated, Tokens: -1, Err: "upstream gone"}},
+		{"an empty body", "", want{Class: backends.Truncated, Tokens: -1, Err: "without a finish reason"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,43 +57,12 @@ func TestCasesB(t *testing.T) {
 				answer += wiretest.Chunk(c.body)
 			}
 			answer += wiretest.End
-			reference := ""
-			// The first answer comes byte by byte, and each after it is split at the
-			// next boundary.
-			s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
-				if conn.Number == 0 {
-					return byteByByte(conn, answer)
-				}
-				io.WriteString(conn, answer[:conn.Number-1])
-				_, err := io.WriteString(conn, answer[conn.Number-1:])
-				return err == nil
+			send := func(url string) backends.Client { return open(t, url, "vllm") }
+			wiretest.EverySplit(t, answer, false, send, ask(16), func(sink *wiretest.Sink, out backends.Outcome) {
+				c.want.Check(t, sink, out)
 			})
-			client := open(t, s.URL, "vllm")
-			for split := -1; split < len(answer); split++ {
-				sink, out := stream(t, client, 16)
-				c.want.check(t, sink, out)
-				if reference == "" {
-					reference = sink.Timeline()
-				}
-				if got := sink.Timeline(); got != reference {
-					t.Fatalf("split at %d the timeline is\n%snot\n%s", split, got, reference)
-				}
-				if t.Failed() {
-					t.Fatalf("split at %d", split)
-				}
-			}
 		})
 	}
-}
-
-// byteByByte writes an answer one byte a segment.
-func byteByByte(w io.Writer, answer string) bool {
-	for i := range len(answer) {
-		if _, err := io.WriteString(w, answer[i:i+1]); err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // TestChunkFraming puts the chunk boundaries, not the events, anywhere:
@@ -115,7 +84,7 @@ func TestChunkFraming(t *testing.T) {
 	client := open(t, s.URL, "vllm")
 	for range 64 {
 		sink, out := stream(t, client, 2)
-		want{text: "中ab", outputs: 2, tokens: 2, finish: "length"}.check(t, sink, out)
+		want{Text: "中ab", Outputs: 2, Tokens: 2, Finish: "length"}.Check(t, sink, out)
 	}
 	if n := s.Connections(); n != 1 {
 		t.Errorf("%d connections for streams read to their end", n)
@@ -141,7 +110,7 @@ func TestOneReadOneStamp(t *testing.T) {
 		}
 	}}
 	out := open(t, s.URL, "vllm").Stream(t.Context(), ask(16), &sink)
-	want{text: "abc", outputs: 3, tokens: -1}.check(t, &sink, out)
+	want{Text: "abc", Outputs: 3, Tokens: -1}.Check(t, &sink, out)
 	a, b, c := sink.Events[0], sink.Events[1], sink.Events[2]
 	if a.Read != b.Read || a.At != b.At || c.Read == b.Read || c.At <= b.At {
 		t.Errorf("reads %d %d %d at %d %d %d", a.Read, b.Read, c.Read, a.At, b.At, c.At)
@@ -155,12 +124,12 @@ func TestLargeEvents(t *testing.T) {
 		long := strings.Repeat("x", size)
 		s := wiretest.Serve(t, wiretest.Write(wiretest.Stream(sse(text(long), done)...)))
 		sink, out := stream(t, open(t, s.URL, "vllm"), 16)
-		want{text: long, outputs: 1, tokens: -1}.check(t, sink, out)
+		want{Text: long, Outputs: 1, Tokens: -1}.Check(t, sink, out)
 	}
 	s := wiretest.Serve(t, wiretest.Write(wiretest.Stream(sse(text("a"), text(strings.Repeat("x", 70_000)), done)...)))
 	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.MaxEvent = 1 << 16 })
 	sink, out := stream(t, client, 16)
-	want{class: backends.Malformed, text: "a", outputs: 1, tokens: -1, err: fmt.Sprint(1 << 16)}.check(t, sink, out)
+	want{Class: backends.Malformed, Text: "a", Outputs: 1, Tokens: -1, Err: fmt.Sprint(1 << 16)}.Check(t, sink, out)
 	if len(out.Body) == 0 || len(out.Body) > 8<<10 {
 		t.Errorf("%d bytes of the body are kept", len(out.Body))
 	}

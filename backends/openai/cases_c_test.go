@@ -24,63 +24,63 @@ func TestCasesC(t *testing.T) {
 		want   want
 	}{
 		{"inference-perf#713 error event under 200", wiretest.Stream(sse(`{"error":{"message":"queue is full","type":"Overloaded"}}`)...), false,
-			want{class: backends.StreamError, tokens: -1, err: "queue is full"}},
+			want{Class: backends.StreamError, Tokens: -1, Err: "queue is full"}},
 		{"guidellm#743 error event and DONE", wiretest.Stream(sse(`{"error": {"message": "engine died", "type": "InternalServerError", "param": null, "code": 500}}`, done)...), false,
-			want{class: backends.StreamError, tokens: -1, err: "engine died"}},
+			want{Class: backends.StreamError, Tokens: -1, Err: "engine died"}},
 		{"guidellm#795 error null is none", wiretest.Stream(sse(`{"error":null,"choices":[{"delta":{"content":"a"}}]}`, stopChunk, done)...), false,
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}},
 		{"empty error is none", wiretest.Stream(sse(`{"error":{},"choices":[{"delta":{"content":"a"}}]}`, stopChunk, done)...), false,
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}},
 		{"error as text", wiretest.Stream(sse(text("a"), `{"error":"model failed"}`)...), false,
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "model failed"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Err: "model failed"}},
 		{"flat error", wiretest.Stream(sse(`{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`)...), false,
-			want{class: backends.StreamError, tokens: -1, err: "too long"}},
+			want{Class: backends.StreamError, Tokens: -1, Err: "too long"}},
 		{"detail alone", wiretest.Stream(sse(`{"detail":"Not Found"}`)...), false,
-			want{class: backends.StreamError, tokens: -1, err: "Not Found"}},
+			want{Class: backends.StreamError, Tokens: -1, Err: "Not Found"}},
 		{"x_groq error", wiretest.Stream(sse(text("a"), `{"choices":[],"x_groq":{"id":"r","error":"over capacity"}}`)...), false,
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "over capacity"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Err: "over capacity"}},
 		{"finish reason error", wiretest.Stream(sse(text("a"), `{"choices":[{"delta":{},"finish_reason":"error"}]}`, done)...), false,
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, finish: "error", err: "finish reason"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Finish: "error", Err: "finish reason"}},
 		{"anthropic-sdk#688 event: error", wiretest.Stream(sse(text("a"))[0], "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"), false,
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "Overloaded"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Err: "Overloaded"}},
 		{"ai-gateway#2698 error without DONE, then the end", wiretest.Stream(sse(text("a"), `{"error":{"message":"upstream reset"}}`)...), true,
-			want{class: backends.StreamError, text: "a", outputs: 1, tokens: -1, err: "upstream reset"}},
+			want{Class: backends.StreamError, Text: "a", Outputs: 1, Tokens: -1, Err: "upstream reset"}},
 		{"error body under 200", wiretest.Plain(200, "application/json", `{"error":"generate expects one response"}`), false,
-			want{class: backends.StreamError, tokens: -1, err: "generate expects"}},
+			want{Class: backends.StreamError, Tokens: -1, Err: "generate expects"}},
 		{"TensorRT-LLM cut inside the stream", partial, true,
-			want{class: backends.Truncated, text: "a", outputs: 1, tokens: -1, err: "without a finish reason"}},
+			want{Class: backends.Truncated, Text: "a", Outputs: 1, Tokens: -1, Err: "without a finish reason"}},
 		{"clean end without a finish", wiretest.Stream(sse(text("a"))...), false,
-			want{class: backends.Truncated, text: "a", outputs: 1, tokens: -1, err: "without a finish reason"}},
+			want{Class: backends.Truncated, Text: "a", Outputs: 1, Tokens: -1, Err: "without a finish reason"}},
 		{"finish and a cut", wiretest.Head + wiretest.Chunk(sse(text("a"))[0]) + wiretest.Chunk(sse(stopChunk)[0]), true,
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop", warnings: "cut_after_end"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop", Warnings: "cut_after_end"}},
 		{"finish and a clean end", wiretest.Stream(sse(text("a"), stopChunk)...), false,
-			want{text: "a", outputs: 1, tokens: -1, finish: "stop"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}},
 		{"DONE without a finish", wiretest.Stream(sse(text("a"), done)...), false,
-			want{text: "a", outputs: 1, tokens: -1}},
+			want{Text: "a", Outputs: 1, Tokens: -1}},
 		{"DONE and a cut", wiretest.Head + wiretest.Chunk(sse(text("a"))[0]) + wiretest.Chunk(sse(done)[0]), true,
-			want{text: "a", outputs: 1, tokens: -1, warnings: "cut_after_end"}},
+			want{Text: "a", Outputs: 1, Tokens: -1, Warnings: "cut_after_end"}},
 		{"inference-perf#247 502 page", wiretest.Plain(502, "text/html", "<html><head><title>502 Bad Gateway</title></head><body><h1>nginx</h1></body></html>"), false,
-			want{class: backends.HTTP5xx, tokens: -1, err: "HTTP 502 Bad Gateway: 502 Bad Gateway nginx"}},
+			want{Class: backends.HTTP5xx, Tokens: -1, Err: "HTTP 502 Bad Gateway: 502 Bad Gateway nginx"}},
 		{"vllm#13117 the body's message", wiretest.Plain(404, "application/json", `{"error":{"message":"The model x does not exist.","type":"NotFoundError","param":"model","code":404}}`), false,
-			want{class: backends.HTTP4xx, tokens: -1, err: "/v1/chat/completions: HTTP 404 Not Found: The model x does not exist."}},
+			want{Class: backends.HTTP4xx, Tokens: -1, Err: "/v1/chat/completions: HTTP 404 Not Found: The model x does not exist."}},
 		{"void#128 the field that is refused", wiretest.Plain(400, "application/json", `{"object":"error","message":"[{'type':'extra_forbidden','loc':('body','max_completion_tokens'),'msg':'Extra inputs'}]","code":400}`), false,
-			want{class: backends.HTTP4xx, tokens: -1, err: "refuses the field max_completion_tokens"}},
+			want{Class: backends.HTTP4xx, Tokens: -1, Err: "refuses the field max_completion_tokens"}},
 		{"genai-bench#116 unknown field refused as a list", wiretest.Plain(400, "application/json", `{"detail":[{"type":"extra_forbidden","loc":["body","ignore_eos"],"msg":"Extra inputs are not permitted"}]}`), false,
-			want{class: backends.HTTP4xx, tokens: -1, err: "refuses the field ignore_eos"}},
+			want{Class: backends.HTTP4xx, Tokens: -1, Err: "refuses the field ignore_eos"}},
 		{"error of an unbounded prompt", wiretest.Plain(400, "application/json", `{"error":{"message":"prompt is too long","input":"`+strings.Repeat("x ", 50_000)+`"}}`), false,
-			want{class: backends.HTTP4xx, tokens: -1, err: "prompt is too long"}},
+			want{Class: backends.HTTP4xx, Tokens: -1, Err: "prompt is too long"}},
 		{"empty 500", wiretest.Plain(500, "text/plain", ""), false,
-			want{class: backends.HTTP5xx, tokens: -1, err: "(empty body)"}},
+			want{Class: backends.HTTP5xx, Tokens: -1, Err: "(empty body)"}},
 		{"redirect", wiretest.Plain(307, "text/plain", "", "Location: /v2/chat"), false,
-			want{class: backends.Malformed, tokens: -1, err: "points to /v2/chat"}},
+			want{Class: backends.Malformed, Tokens: -1, Err: "points to /v2/chat"}},
 		{"not HTTP", "SSH-2.0-x\r\n\r\n", true,
-			want{class: backends.Malformed, tokens: -1, err: "header"}},
+			want{Class: backends.Malformed, Tokens: -1, Err: "header"}},
 		{"header cut", "HTTP/1.1 200 OK\r\nContent-Ty", true,
-			want{class: backends.Truncated, tokens: -1, err: "header"}},
+			want{Class: backends.Truncated, Tokens: -1, Err: "header"}},
 		{"broken chunk", wiretest.Head + wiretest.Chunk(sse(text("a"))[0]) + "zz\r\n", true,
-			want{class: backends.Malformed, text: "a", outputs: 1, tokens: -1, err: "chunk size"}},
+			want{Class: backends.Malformed, Text: "a", Outputs: 1, Tokens: -1, Err: "chunk size"}},
 		{"closed before any byte on a fresh connection", "", true,
-			want{class: backends.Truncated, tokens: -1, err: "before any byte"}},
+			want{Class: backends.Truncated, Tokens: -1, Err: "before any byte"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestCasesC(t *testing.T) {
 			}
 			s := wiretest.Serve(t, answer)
 			sink, out := stream(t, open(t, s.URL, "vllm"), 16)
-			c.want.check(t, sink, out)
+			c.want.Check(t, sink, out)
 			if out.Class != backends.OK && out.Status != 0 && len(out.Body) == 0 && len(c.answer) > 200 && out.Status < 300 {
 				t.Error("inference-perf#530: nothing of the failed answer is kept")
 			}
@@ -132,7 +132,7 @@ func TestRetries(t *testing.T) {
 	})
 	client := open(t, s.URL, "vllm", func(c *Config) { c.Wire.Retries = 3 })
 	sink, out := stream(t, client, 16)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	if out.Retries != 2 || out.RetryWait < 2*time.Millisecond || sink.Sends != 3 {
 		t.Errorf("%d retries, %v waited, sent %d times", out.Retries, out.RetryWait, sink.Sends)
 	}
@@ -202,7 +202,7 @@ func TestFinishThenSilence(t *testing.T) {
 		}
 	}}
 	out := open(t, s.URL, "vllm").Stream(ctx, ask(16), &sink)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop", warnings: "open_after_end"}.check(t, &sink, out)
+	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop", Warnings: "open_after_end"}.Check(t, &sink, out)
 }
 
 // TestEndlessStream: a server that never stops is left once the output is
@@ -217,7 +217,7 @@ func TestEndlessStream(t *testing.T) {
 		}
 	})
 	sink, out := stream(t, open(t, s.URL, "vllm"), 100)
-	want{class: backends.TooLong, text: words(117), outputs: 117, tokens: -1, err: "100 were asked"}.check(t, sink, out)
+	want{Class: backends.TooLong, Text: words(117), Outputs: 117, Tokens: -1, Err: "100 were asked"}.Check(t, sink, out)
 }
 
 // TestSecrets: no error, body or warning holds the key or a header's value,

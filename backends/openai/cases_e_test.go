@@ -59,7 +59,7 @@ func TestResetBeforeAnswer(t *testing.T) {
 	client := open(t, s.URL, "vllm")
 	for i := range 20 {
 		sink, out := stream(t, client, 16)
-		want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
+		want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 		if want := min(i, 1); out.Reconnects != want || sink.Sends != want+1 {
 			t.Fatalf("stream %d: %d reconnects, sent %d times", i, out.Reconnects, sink.Sends)
 		}
@@ -167,12 +167,12 @@ func TestTLS(t *testing.T) {
 	}
 	file := certificate(t, s)
 	sink, out := with(transport.Config{CACert: file, Host: "example.com"})
-	want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	if out.Connect == 0 {
 		t.Error("no time to connect")
 	}
 	sink, out = with(transport.Config{Insecure: true, Host: "example.com", ServerName: "example.com"})
-	want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	_, out = with(transport.Config{})
 	if out.Class != backends.TLS || !strings.Contains(out.Err, "x509") || !strings.Contains(out.Err, "--cacert") {
 		t.Errorf("%v: %s", out.Class, out.Err)
@@ -203,7 +203,7 @@ func TestHTTP2(t *testing.T) {
 	client := openWith(t, s.URL, "vllm", transport.Config{CACert: certificate(t, s), ServerName: "example.com", HTTP2: true})
 	for range 3 {
 		sink, out := stream(t, client, 16)
-		want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
+		want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 		if out.Stamps != "user" {
 			t.Errorf("stamps by %s", out.Stamps)
 		}
@@ -219,7 +219,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 	wiretest.ServeOn(t, l, wiretest.Write(answerA))
 	sink, out := stream(t, open(t, "unix://"+path, "vllm"), 16)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	if out.Stamps != "user" {
 		t.Errorf("stamps by %s", out.Stamps)
 	}
@@ -233,7 +233,7 @@ func TestIPv6(t *testing.T) {
 	}
 	s := wiretest.ServeOn(t, l, wiretest.Write(answerA))
 	sink, out := stream(t, open(t, s.URL, "vllm"), 16)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	if out.Remote != l.Addr().String() {
 		t.Errorf("answered by %s", out.Remote)
 	}
@@ -252,7 +252,7 @@ func TestProxy(t *testing.T) {
 	via.User = url.UserPassword("u", "p")
 	client := openWith(t, s.URL, "vllm", transport.Config{Proxy: via, Insecure: true})
 	sink, out := stream(t, client, 16)
-	want{text: "a", outputs: 1, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 	if got, want := <-asked, s.URL+"/v1/chat/completions Basic dTpw"; got != want {
 		t.Errorf("the proxy was asked for %q, want %q", got, want)
 	}
@@ -281,7 +281,7 @@ func TestProxyTunnel(t *testing.T) {
 	via, _ := url.Parse(proxy.URL)
 	client := openWith(t, s.URL, "vllm", transport.Config{Proxy: via, Insecure: true})
 	sink, out := stream(t, client, 16)
-	want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, sink, out)
+	want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 }
 
 // TestRequestOnTheWire: the header and body that a server sees.
@@ -349,7 +349,7 @@ func TestKernelStamps(t *testing.T) {
 				}
 			}}
 			out := open(t, s.URL, "vllm").Stream(context.Background(), ask(16), &sink)
-			want{text: "ab", outputs: 2, tokens: -1, finish: "stop"}.check(t, &sink, out)
+			want{Text: "ab", Outputs: 2, Tokens: -1, Finish: "stop"}.Check(t, &sink, out)
 			if out.Stamps != "kernel" {
 				t.Skipf("stamps by %s: the kernel gives none here", out.Stamps)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/headway-bench/headway/backends"
@@ -87,59 +86,7 @@ func final(n string) string {
 }
 
 // want is what a case asserts.
-type want struct {
-	class    backends.Class
-	text     string
-	outputs  int    // events that carry output
-	tokens   int    // usage's completion, -1 for unknown
-	finish   string // finish reason
-	err      string // part of the error
-	warnings string // joined by a blank
-}
-
-func (w want) check(t *testing.T, sink *wiretest.Sink, out backends.Outcome) {
-	t.Helper()
-	if out.Class != w.class || !strings.Contains(out.Err, w.err) || w.err == "" && out.Err != "" && w.class == backends.OK {
-		t.Errorf("class %v, error %q; want %v, %q", out.Class, out.Err, w.class, w.err)
-	}
-	if sink.Text() != w.text {
-		t.Errorf("text %q, want %q", sink.Text(), w.text)
-	}
-	if n := len(sink.Outputs()); n != w.outputs {
-		t.Errorf("%d events with output, want %d:\n%s", n, w.outputs, sink.Timeline())
-	}
-	if out.Usage.Completion != w.tokens {
-		t.Errorf("usage of %d tokens, want %d", out.Usage.Completion, w.tokens)
-	}
-	if out.Finish != w.finish {
-		t.Errorf("finish %q, want %q", out.Finish, w.finish)
-	}
-	if got := strings.Join(out.Warnings, " "); got != w.warnings {
-		t.Errorf("warnings %q, want %q", got, w.warnings)
-	}
-	checkTimes(t, sink, out)
-}
-
-// checkTimes asserts what holds of the times of any request.
-func checkTimes(t *testing.T, sink *wiretest.Sink, out backends.Outcome) {
-	t.Helper()
-	if out.Status == 0 {
-		return
-	}
-	last := sink.SentAt
-	if sink.SentAt == 0 || sink.FirstByteAt < sink.SentAt {
-		t.Errorf("sent at %d, first byte at %d", sink.SentAt, sink.FirstByteAt)
-	}
-	for i, e := range sink.Events {
-		if e.At < last || e.Returned < e.At || e.At < sink.FirstByteAt {
-			t.Errorf("event %d arrived at %d and was read at %d, after one at %d", i, e.At, e.Returned, last)
-		}
-		last = e.At
-	}
-	if out.End < last {
-		t.Errorf("end %d is before the last event %d", out.End, last)
-	}
-}
+type want = wiretest.Want
 
 // benchAnswer is a stream of n tokens as vLLM sends them.
 func benchAnswer(n int) string {
