@@ -24,6 +24,7 @@ func commands() []*cobra.Command {
 		newImportCommand(),
 		newVerifyCommand(),
 		newProfileCommand(),
+		newDoctorCommand(),
 		newVersionCommand(),
 	}
 }
