@@ -2,10 +2,8 @@ package connect
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/custom"
@@ -79,21 +77,5 @@ func fileModel(asked string, b *custom.Backend, f finding, target string) (strin
 	return chooseModel(asked, f, target)
 }
 
-// field is the scalar at a path of member names joined by dots, the whole
-// where the path is "".
-func field(body []byte, path string) string {
-	var v any
-	if json.Unmarshal(body, &v) != nil {
-		return ""
-	}
-	for path != "" {
-		var name string
-		name, path, _ = strings.Cut(path, ".")
-		m, ok := v.(map[string]any)
-		if !ok {
-			return ""
-		}
-		v = m[name]
-	}
-	return plain(v)
-}
+// field is the scalar at a path of names joined by dots, "" for none.
+func field(body []byte, path string) string { return plain(custom.Lookup(body, path)) }

@@ -265,6 +265,43 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestTokenizer asks the route of a file.
+func TestTokenizer(t *testing.T) {
+	for _, c := range []struct{ form, field, body, answer, asked, err string }{
+		{"text", "Prompt", `{"p": {{.Prompt}}}`, `{"a":{"ids":[1,2]}}`, `{"p": "hi"}`, ""},
+		{"token-ids", "TokenIDs", `{"p": {{.Prompt}}}`, `{"a":{"ids":[1,2]}}`, `{"p": "hi"}`, ""},
+		{"messages", "Messages", `{"p": {{.Messages}}}`, `{"a":{"ids":[1,2]}}`, `{"p": [{"role":"user","content":"hi"}]}`, ""},
+		{"text", "Prompt", `{"p": {{.Prompt}}}`, `{"a":{"ids":[1,"x"]}}`, `{"p": "hi"}`, "element 1"},
+		{"text", "Prompt", `{"p": {{.Prompt}}}`, `{"a":7}`, `{"p": "hi"}`, `no list at "a.ids"`},
+	} {
+		file := spec(c.form, c.field, "  framing: sse\n  text: t\n  end: {body: true}\n") + "tokenizer: {path: /tok, ids: a.ids, body: '" + c.body + "'}\n"
+		b, err := Parse([]byte(file), "f.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan string, 1)
+		s := wiretest.Serve(t, func(conn *wiretest.Conn) bool {
+			asked <- conn.Request.URL.Path + " " + string(conn.Body)
+			return wiretest.Write(wiretest.Plain(200, "application/json", c.answer))(conn)
+		})
+		client := b.New("/x", "", "m", wire.ClientConfig{Wire: wiretest.Wire(t, s.URL)})
+		ids, err := client.Tokenize(t.Context(), backends.Prompt{Text: "hi"})
+		client.Close()
+		if got := <-asked; got != "/x/tok "+c.asked {
+			t.Errorf("asked %s, want %s", got, c.asked)
+		}
+		if c.err == "" && (err != nil || !cmp.Equal(ids, []int32{1, 2})) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%v, %v; want %q", ids, err, c.err)
+		}
+	}
+	for body, want := range map[string]string{`{"p": 1}`: "does not hold the prompt", `{"p": "{{.Prompt}}"}`: "no JSON", `{"p": {{.X}}}`: ".Messages", `{{`: "tokenizer.body"} {
+		file := spec("text", "Prompt", "  framing: sse\n  text: t\n  end: {body: true}\n") + "tokenizer: {path: /tok, ids: a, body: '" + body + "'}\n"
+		if _, err := Parse([]byte(file), "f.yaml"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
 func TestDecodeAllocatesNothing(t *testing.T) {
 	b := load(t, "tgi")
 	wiretest.NoAllocs(t, &decoder{paths: b.paths, spec: &b.Answer}, `{"index":1,"token":{"id":11,"text":"Hi","special":false},"generated_text":null}`)

@@ -159,6 +159,7 @@ func (p *fileParser) check(b *Backend) {
 	}
 	p.checkRequest(b)
 	p.checkAnswer(&b.Answer)
+	p.checkTokenizer(b)
 	b.paths = p.pathTree(&b.Answer)
 	s := b.Server
 	for field, path := range map[string]string{"server.version": s.Version, "server.metrics": s.Metrics, "server.models": s.Models} {
@@ -262,6 +263,32 @@ func (p *fileParser) checkTemplates(b *Backend) {
 	full.MaxTokens = 7
 	if another, _ := b.render("m", full); another == free {
 		p.fail("request.body", "use {{.Prompt}}, {{.Messages}} or {{.TokenIDs}}, as request.prompt says", "does not hold the prompt")
+	}
+}
+
+func (p *fileParser) checkTokenizer(b *Backend) {
+	t := b.Tokenizer
+	if t == (Tokenizer{}) {
+		return
+	}
+	if !strings.HasPrefix(t.Path, "/") {
+		p.fail("tokenizer.path", "write it from the server's root", "%q does not begin with /", t.Path)
+	}
+	parsed, err := template.New("body").Parse(t.Body)
+	if err != nil {
+		p.fail("tokenizer.body", "", "%v", err)
+		return
+	}
+	b.tokenize = parsed
+	one, err := b.tokenizerBody("m", backends.Prompt{Text: `a "quoted" text`})
+	other, _ := b.tokenizerBody("m", backends.Prompt{Text: "other"})
+	switch {
+	case err != nil:
+		p.fail("tokenizer.body", "a field is .Model, .Prompt or .Messages", "%v", err)
+	case !json.Valid(one):
+		p.fail("tokenizer.body", "fields are JSON with their quotes", "makes no JSON: %s", one)
+	case string(one) == string(other):
+		p.fail("tokenizer.body", "use {{.Prompt}}, or {{.Messages}} where request.prompt is messages", "does not hold the prompt")
 	}
 }
 

@@ -38,6 +38,7 @@ type pathFields struct{ Model string }
 type Backend struct {
 	Spec
 	body, path *template.Template
+	tokenize   *template.Template // nil where there is no such route
 	paths      *node
 	buffers    sync.Pool
 	usesModel  bool
@@ -57,6 +58,9 @@ func (b *Backend) New(prefix, query, model string, c wire.ClientConfig) *wire.Cl
 	c.Can.ForceLength = b.forces
 	c.Can.RunningUsage = b.Answer.Usage.Running != ""
 	c.Can.TokenIDsOut = b.Answer.TokenIDs != ""
+	if b.tokenize != nil {
+		c.Tokenize = b.tokenizer(wire.NewFetcher(c.Wire), prefix, model)
+	}
 	return wire.NewClient(c)
 }
 

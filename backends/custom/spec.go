@@ -6,11 +6,12 @@ package custom
 // Spec is a backend file. The zero value of a field is what a file that leaves
 // it out says.
 type Spec struct {
-	APIVersion string  `yaml:"apiVersion"`
-	Name       string  `yaml:"name"`
-	Request    Request `yaml:"request"`
-	Answer     Answer  `yaml:"answer"`
-	Server     Server  `yaml:"server"`
+	APIVersion string    `yaml:"apiVersion"`
+	Name       string    `yaml:"name"`
+	Request    Request   `yaml:"request"`
+	Answer     Answer    `yaml:"answer"`
+	Tokenizer  Tokenizer `yaml:"tokenizer"`
+	Server     Server    `yaml:"server"`
 }
 
 // Request describes what is sent.
@@ -72,6 +73,15 @@ type End struct {
 	Path   string `yaml:"path"`
 	Equals string `yaml:"equals"`
 	Body   bool   `yaml:"body"` // the end of the body
+}
+
+// Tokenizer describes a route that makes token ids of a prompt, with what the
+// model adds to it.
+type Tokenizer struct {
+	Path string `yaml:"path"` // from the server's root
+	// Body is a template of a JSON object, with .Prompt or .Messages.
+	Body string `yaml:"body"`
+	IDs  string `yaml:"ids"` // the list of ids in the answer: names joined by dots
 }
 
 // Server describes what else the server tells.

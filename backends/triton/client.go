@@ -37,12 +37,6 @@ const (
 	Cumulative             // the text so far
 )
 
-// Common is a model with the inputs and outputs that most have, for a server
-// whose metadata can't be read.
-func Common(name string) Model {
-	return Model{Name: name, Text: "text_input", MaxTokens: "max_tokens", Stream: "stream", TextOut: "text_output"}
-}
-
 // Path is the path of the model's route from the server's root.
 func (m Model) Path() string { return m.root() + "/generate_stream" }
 

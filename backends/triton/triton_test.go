@@ -12,11 +12,9 @@ import (
 	"github.com/headway-bench/headway/backends/internal/wiretest"
 )
 
-// model is one with an output of token ids.
+// model is one with the usual names and an output of token ids.
 func model() Model {
-	m := Common("m")
-	m.TokenIDsOut = "token_id"
-	return m
+	return Model{Name: "m", Text: "text_input", MaxTokens: "max_tokens", TextOut: "text_output", TokenIDsOut: "token_id"}
 }
 
 func open(t testing.TB, m Model) func(url string) backends.Client {
