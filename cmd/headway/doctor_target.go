@@ -86,10 +86,11 @@ type tokenizerState struct {
 	OutputServer record.Value `json:"output_server"`
 }
 
-// cacheState says whether a prompt that comes again is computed again.
+// cacheState says whether a prompt that comes again is computed again; On is
+// null when nothing tells.
 type cacheState struct {
 	On           *bool        `json:"on"`
-	By           string       `json:"by"`
+	By           string       `json:"by"` // what tells
 	PromptTokens int          `json:"prompt_tokens"`
 	CachedTokens record.Value `json:"cached_tokens"` // of the second time, by usage
 	RepeatTTFTMS record.Value `json:"repeat_ttft_ms"`
@@ -108,6 +109,7 @@ type examiner struct {
 	client backends.Client
 	count  *tokenizer.Tokenizer // of --tokenizer, nil without
 	items  *prompt.Stream
+	page   *connect.Page // of metrics, nil when there is none
 	state  *targetState
 	run    string
 }
@@ -128,10 +130,16 @@ func examineTarget(ctx context.Context, options connect.Options, tokenizerFile s
 	}
 	defer client.Close()
 	e.client, e.state = client, describe(options.URL, client)
+	if at := client.Server().Metrics; at != "" {
+		if e.page, err = connect.OpenPage(options, at); err != nil {
+			return nil, err
+		}
+		defer e.page.Close()
+		e.state.Metrics = examineMetrics(ctx, e.page)
+	}
 	if err := e.ask(ctx); err != nil {
 		e.state.Stream.Failed = err.Error()
 	}
-	e.state.Metrics = examineMetrics(ctx, options, client.Server())
 	return e.state, nil
 }
 
@@ -168,7 +176,7 @@ const (
 // lengths are those of a question, for a server that takes so many tokens; 0
 // is unknown.
 func lengths(question int64, most int) prompt.Lengths {
-	short, long := 128, 384
+	short, long := 128, 256
 	if most > 0 {
 		short, long = min(short, most/4), min(long, most/2)
 	}
@@ -191,7 +199,10 @@ func (e *examiner) ask(ctx context.Context) error {
 	if err := e.lengths(ctx); err != nil {
 		return err
 	}
-	return e.cache(ctx)
+	if err := e.cache(ctx); err != nil {
+		e.state.Cache.By = err.Error()
+	}
+	return nil
 }
 
 // lengths asks for outputs of three lengths.
@@ -287,7 +298,7 @@ func (e *examiner) cache(ctx context.Context) error {
 	if _, err := e.question(ctx, long); err != nil {
 		return err
 	}
-	again, err := e.question(ctx, long)
+	again, hits, err := e.again(ctx, long)
 	if err != nil {
 		return err
 	}
@@ -298,17 +309,35 @@ func (e *examiner) cache(ctx context.Context) error {
 	s := &e.state.Cache
 	s.PromptTokens = long.Input
 	s.RepeatTTFTMS, s.FreshTTFTMS = ms(again.ttft, again.ttftKnown), ms(other.ttft, other.ttftKnown)
+	decide := func(on bool, by string) { s.On, s.By = &on, by }
 	cached := again.out.Usage.Cached
+	hit, counted := hits.Float()
 	switch faster := again.ttftKnown && other.ttftKnown && float64(again.ttft) < cachedShare*float64(other.ttft) && other.ttft-again.ttft > cachedLeast; {
 	case cached >= 0:
-		on := cached > 0
-		s.On, s.By, s.CachedTokens = &on, "the cached tokens in its usage", record.Known(float64(cached))
+		s.CachedTokens = record.Known(float64(cached))
+		decide(cached > 0, "its usage")
+	case counted:
+		decide(hit > 0, "its metrics")
 	case faster:
-		s.On, s.By = &faster, "the TTFT of a prompt that came again"
+		decide(true, "the TTFT")
 	default:
-		s.By = "usage tells no cached tokens, and the TTFT of a prompt that came again is no sign"
+		s.By = "nothing tells: no cached tokens in usage or metrics, no shorter TTFT"
 	}
 	return nil
+}
+
+// again asks a prompt once more. hits is the share of its tokens that the
+// server's metrics count as found in a prefix cache, unknown where they have no
+// such count.
+func (e *examiner) again(ctx context.Context, item *prompt.Item) (a listened, hits record.Value, err error) {
+	if e.page == nil {
+		a, err = e.question(ctx, item)
+		return a, hits, err
+	}
+	start := clock.Now()
+	watch := telemetry.Start(ctx, []telemetry.Source{telemetry.Page(e.page.Name(), e.page.Get)}, time.Hour)
+	a, err = e.question(ctx, item)
+	return a, record.Known(watch.Stop(start, clock.Now()).PrefixHitRatio), err
 }
 
 // question asks one thing.
@@ -326,15 +355,7 @@ func (e *examiner) question(ctx context.Context, item *prompt.Item) (listened, e
 }
 
 // examineMetrics reads the server's metrics page once.
-func examineMetrics(ctx context.Context, options connect.Options, server backends.Server) metricsState {
-	if server.Metrics == "" {
-		return metricsState{}
-	}
-	page, err := connect.OpenPage(options, server.Metrics)
-	if err != nil {
-		return metricsState{Error: err.Error()}
-	}
-	defer page.Close()
+func examineMetrics(ctx context.Context, page *connect.Page) metricsState {
 	m := metricsState{URL: page.Name()}
 	body, err := page.Get(ctx)
 	if err == nil {

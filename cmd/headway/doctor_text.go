@@ -68,7 +68,7 @@ func (t *targetState) text(p page) {
 	if t.Tokenizer.OutputOwn.OK() {
 		p.line("", "output: %s tokens by the tokenizer, %s by the server", digits(t.Tokenizer.OutputOwn), digits(t.Tokenizer.OutputServer))
 	}
-	p.line("prefix cache", "%s, by %s (%s of %d tokens cached; TTFT again %s ms, new %s ms)", verdict(t.Cache.On, "on", "off", "not seen"), known(t.Cache.By),
+	p.line("prefix cache", "%s, by %s (a prompt again: %s of %d tokens cached, TTFT %s ms; a new one: TTFT %s ms)", verdict(t.Cache.On, "on", "off", "unknown"), known(t.Cache.By),
 		digits(t.Cache.CachedTokens), t.Cache.PromptTokens, digits(t.Cache.RepeatTTFTMS), digits(t.Cache.FreshTTFTMS))
 	p.line("metrics", "%s (%s)", known(t.Metrics.URL), known(strings.Join(t.Metrics.Kinds, ", ")))
 	p.line("arrivals", "stamped by the %s; connected to %s; %d reconnects", known(t.Stamps), known(t.Remote), s.Reconnects)
