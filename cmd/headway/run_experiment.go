@@ -259,6 +259,8 @@ func refinement(plan *loadgen.Plan, slos []profiles.SLO, left int) func(done []r
 		if next.Mode == record.Closed {
 			load = float64(next.Concurrency)
 		}
-		return plan.Rungs[0].At(load, plan.Seed), true
+		rung := plan.Rungs[0]
+		rung.Repeat = next.Repeat // repeats of a load have prompts of their own
+		return rung.At(load, plan.Seed), true
 	}
 }

@@ -69,7 +69,7 @@ const sameThroughput = 1.01
 const sameSpeed = 1.01
 
 // OperatingPoint is the load of the highest throughput at which every limit
-// surely holds: on valid rungs only, each limit with its confidence bound; of
+// surely holds: on the repeats that are not invalid, each limit with its confidence bound; of
 // throughputs within 1 % the one at the lowest load. Binding is what stops the
 // next load above it.
 func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Operating {
@@ -77,9 +77,10 @@ func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Opera
 		return Operating{Status: PointNoSLO, Rungs: []int{}}
 	}
 	best := Operating{Status: PointNone, Rungs: []int{}}
-	for _, load := range ByLoad(rungs) {
-		if !trusted(load) {
-			best.bind("measurement: " + untrusted(load))
+	for _, repeats := range ByLoad(rungs) {
+		load := trusted(repeats)
+		if len(load) == 0 {
+			best.bind("measurement: " + untrusted(repeats))
 			continue
 		}
 		if broken := firstBroken(load, slos); broken != "" {
@@ -98,8 +99,8 @@ func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Opera
 // Peak is the valid load of the highest throughput, whatever its latency.
 func Peak(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
-	for _, load := range ByLoad(rungs) {
-		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || throughput(p) > throughput(best)) {
+	for _, p := range validPoints(rungs, e) {
+		if best.Status == PointNone || throughput(p) > throughput(best) {
 			best = p
 		}
 	}
@@ -111,8 +112,8 @@ func Peak(rungs []record.Rung, e Economics) Operating {
 // speeds within 1 % the lowest load.
 func SingleUser(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
-	for _, load := range ByLoad(rungs) {
-		if p := pointOf(load, e); trusted(load) && (best.Status == PointNone || speed(p) > sameSpeed*speed(best)) {
+	for _, p := range validPoints(rungs, e) {
+		if best.Status == PointNone || speed(p) > sameSpeed*speed(best) {
 			best = p
 		}
 	}
@@ -162,11 +163,29 @@ func ByLoad(rungs []record.Rung) [][]record.Rung {
 	return out
 }
 
-// trusted says that no repeat of a load is invalid.
-func trusted(load []record.Rung) bool {
-	return !slices.ContainsFunc(load, func(r record.Rung) bool { return r.Verdict == record.Invalid })
+// trusted returns the repeats of a load that are not invalid.
+func trusted(load []record.Rung) []record.Rung {
+	var out []record.Rung
+	for _, r := range load {
+		if r.Verdict != record.Invalid {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
+// validPoints are the loads that have a repeat that is not invalid, ascending.
+func validPoints(rungs []record.Rung, e Economics) []Operating {
+	var out []Operating
+	for _, repeats := range ByLoad(rungs) {
+		if load := trusted(repeats); len(load) > 0 {
+			out = append(out, pointOf(load, e))
+		}
+	}
+	return out
+}
+
+// untrusted is why a load has no valid repeat.
 func untrusted(load []record.Rung) string {
 	for _, r := range load {
 		if r.Verdict == record.Invalid && len(r.Reasons) > 0 {

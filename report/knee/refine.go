@@ -14,6 +14,8 @@ type Load struct {
 	Mode        record.Mode
 	Concurrency int     // closed loop
 	RatePerS    float64 // open loop
+	// Repeat counts the rungs that were run at this load before.
+	Repeat int
 	// Why says what the rung is for: "slo" or "knee".
 	Why string
 }
@@ -71,6 +73,9 @@ type trial struct {
 	// low says that it fails for too little throughput alone, which more load
 	// can mend.
 	low bool
+	// invalid says that no repeat can be trusted: such a load shows the way,
+	// but it is no operating point.
+	invalid bool
 }
 
 type search struct {
@@ -87,16 +92,19 @@ func newSearch(done []record.Rung, slos []profiles.SLO, b Budget) *search {
 		s.mode = record.Open
 	}
 	for _, load := range ByLoad(done) {
-		if load[0].Mode != s.mode || !trusted(load) {
+		if load[0].Mode != s.mode {
 			continue
 		}
-		t := trial{at: float64(load[0].Concurrency), rungs: load}
+		t := trial{at: float64(load[0].Concurrency), rungs: trusted(load)}
+		if len(t.rungs) == 0 {
+			t.rungs, t.invalid = load, true
+		}
 		if s.mode == record.Open {
 			t.at = load[0].RatePerS.Or(0)
 		}
 		if t.at > 0 {
-			t.x = requestsPerS(load)
-			t.pass, t.low = s.keeps(load)
+			t.x = requestsPerS(t.rungs)
+			t.pass, t.low = s.keeps(t.rungs)
 			s.trials = append(s.trials, t)
 			s.done = append(s.done, load...)
 		}
@@ -155,10 +163,18 @@ func demandsThroughput(s profiles.SLO) bool {
 
 // load makes a rung of a position on the axis.
 func (s *search) load(at float64, why string) Load {
+	l := Load{Mode: s.mode, Why: why}
 	if s.mode == record.Open {
-		return Load{Mode: s.mode, RatePerS: at, Why: why}
+		l.RatePerS = at
+	} else {
+		l.Concurrency = int(math.Round(at))
 	}
-	return Load{Mode: s.mode, Concurrency: int(math.Round(at)), Why: why}
+	for _, r := range s.done {
+		if s.mode == record.Open && r.RatePerS.Or(0) == l.RatePerS || s.mode == record.Closed && r.Concurrency == l.Concurrency {
+			l.Repeat++
+		}
+	}
+	return l
 }
 
 // snap moves a position onto what can be run, within the budget.
@@ -187,11 +203,23 @@ func (s *search) measured(at float64) bool {
 }
 
 // boundary places a rung at the edge of what the limits allow and throughput
-// rewards.
+// rewards, and measures that edge again where it can't be trusted yet.
 func (s *search) boundary() (float64, bool) {
 	if len(s.trials) == 0 {
 		return 1, true
 	}
+	if at, ok := s.edge(); ok {
+		return at, true
+	}
+	decisive := max(s.best(), 0)
+	if t := s.trials[decisive]; t.invalid && len(t.rungs) < sureRuns || !t.pass && len(t.rungs) < 2 {
+		return t.at, true
+	}
+	return 0, false
+}
+
+// edge closes in on the operating point.
+func (s *search) edge() (float64, bool) {
 	if at, odd := s.contradiction(); odd {
 		return at, true
 	}

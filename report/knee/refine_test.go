@@ -152,6 +152,29 @@ func TestRefineIsRobustToOneNoisyRung(t *testing.T) {
 	}
 }
 
+// A rung that can't be trusted shows the way, and is measured again where it
+// decides.
+func TestRefineMeasuresInvalidRungsAgain(t *testing.T) {
+	s := server{slots: 16, a: 0.01, tokens: 20, jitter: 0.01}
+	slos := limitsOf(t, "ttft_p95=20ms")
+	for bad := range 8 {
+		t.Run(fmt.Sprint("rung ", bad), func(t *testing.T) {
+			done := refineFully(slos, func(users, n int) record.Rung {
+				r := s.measure(users, window, 5)
+				if n == bad {
+					r.Verdict = record.Invalid
+				}
+				return r
+			})
+			p := OperatingPoint(done, slos, Economics{})
+			t.Logf("found %v by%s", p.Concurrency, loadsOf(done))
+			if p.Concurrency.Or(0) != 16 {
+				t.Errorf("found %v, want 16", p.Concurrency)
+			}
+		})
+	}
+}
+
 // In open loop the search is on the rate: a server that completes 40/s and
 // whose TTFT is over the limit beyond 34/s.
 func TestRefineRates(t *testing.T) {
@@ -185,9 +208,17 @@ func TestRefineStops(t *testing.T) {
 	if _, ok := Refine(nil, slos, Budget{}); ok {
 		t.Error("a rung is placed without a budget")
 	}
-	// A server that fails at one user has no lower load to try.
-	if next, ok := Refine([]record.Rung{loaded(0, 1, 50, 900)}, slos, Budget{Rungs: 1}); ok && next.Why == "slo" {
+	// A server that fails at one user, twice, has no lower load to try.
+	alone := []record.Rung{loaded(0, 1, 50, 900)}
+	if next, ok := Refine(alone, slos, Budget{Rungs: 1}); !ok || next.Why != "slo" || next.Concurrency != 1 {
+		t.Errorf("one failing rung is believed: %+v", next)
+	}
+	if next, ok := Refine(append(alone, loaded(1, 1, 50, 900)), slos, Budget{Rungs: 1}); ok && next.Why == "slo" {
 		t.Errorf("goes on to %+v", next)
+	}
+	// A load that is measured again counts its repeats.
+	if next, _ := Refine(alone, slos, Budget{Rungs: 1}); next.Repeat != 1 {
+		t.Errorf("repeat %d, want 1", next.Repeat)
 	}
 	// The budget's highest concurrency is kept to.
 	next, ok := Refine([]record.Rung{loaded(0, 16, 800, 20)}, slos, Budget{Rungs: 1, MaxConcurrency: 24})
