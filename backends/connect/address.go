@@ -44,17 +44,21 @@ var ownRoutes = []struct{ route, dialect, endpoint string }{
 	{llamacpp.Route, "llamacpp", native},
 }
 
-// tritonRoute is a route of Triton's: its root, or a model's.
-var tritonRoute = regexp.MustCompile(`/v2(?:/models/([^/]+)(?:/versions/([^/]+))?(?:/generate(?:_stream)?)?)?/*$`)
+// tritonRoute is a route of a model of Triton's.
+var tritonRoute = regexp.MustCompile(`/v2/models/([^/]+)(?:/versions/([^/]+))?(?:/generate(?:_stream)?)?/*$`)
 
-// readAddress reads the routes that a target's URL names.
-func readAddress(u *url.URL) address {
+// readAddress reads the routes that a target's URL names. The dialect is the
+// one asked for.
+func readAddress(u *url.URL, dialect string) address {
 	a := address{url: u}
 	if u.RawQuery != "" {
 		a.query = "?" + u.RawQuery
 	}
 	root := *u
 	path := strings.TrimRight(u.EscapedPath(), "/")
+	if dialect == protocolTriton {
+		path = strings.TrimSuffix(path, "/v2")
+	}
 	if m := tritonRoute.FindStringSubmatch(path); m != nil && u.Scheme != "unix" {
 		a.named, a.route = protocolTriton, strings.TrimRight(m[0], "/")
 		a.model, _ = url.PathUnescape(m[1])
@@ -68,11 +72,8 @@ func readAddress(u *url.URL) address {
 			}
 		}
 	}
-	if a.named != "" {
-		root.Path, root.RawPath = path, ""
-		if p, err := url.PathUnescape(path); err == nil {
-			root.Path, root.RawPath = p, path
-		}
+	if p, err := url.PathUnescape(path); err == nil && u.Scheme != "unix" {
+		root.Path, root.RawPath = p, path
 	}
 	a.routes = openai.ParseRoutes(&root)
 	if a.endpoint == "" {

@@ -109,7 +109,7 @@ func open(ctx context.Context, o Options, target *url.URL, cfg wire.Config) (bac
 	if o.BackendFile != "" {
 		return openFile(ctx, o, target, cfg)
 	}
-	a := readAddress(target)
+	a := readAddress(target, o.Dialect)
 	p := &prober{cfg: cfg, routes: a.routes, key: o.APIKey}
 	found, err := p.find(ctx, o.Dialect, a)
 	if err != nil {

@@ -22,7 +22,7 @@ func openFile(ctx context.Context, o Options, target *url.URL, cfg wire.Config) 
 	if err != nil {
 		return nil, &UsageError{err}
 	}
-	a := readAddress(target)
+	a := readAddress(target, o.Dialect)
 	p := &prober{cfg: cfg, routes: a.routes, header: append(b.Header(o.APIKey), cfg.Header...)}
 	p.fetch = p.fetcher()
 	f := finding{server: backends.Server{

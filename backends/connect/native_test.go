@@ -91,6 +91,7 @@ func TestProtocols(t *testing.T) {
 		{"Triton by itself", tritonSite, Options{}, tritonWord, "/v2/models/gen/generate_stream", "triton", "triton", "/v2 names it"},
 		{"Triton by name, behind a prefix", site{"/t/v2": tritonAbout, "/t/v2/health/ready": "", "/t/v2/repository/index": "[]", "/t/v2/models/gen": tritonGen}, Options{URL: "/t", Dialect: "triton", Model: "gen"}, tritonWord,
 			"/t/v2/models/gen/generate_stream", "triton", "triton", "named by the user"},
+		{"Triton by name and its root", tritonSite, Options{URL: "/v2/", Dialect: "triton"}, tritonWord, "/v2/models/gen/generate_stream", "triton", "triton", "named by the user"},
 		{"Triton by its route", tritonSite.with(site{"/v2/models/gen/versions/2": tritonGen}), Options{URL: "/v2/models/gen/versions/2/generate_stream"}, tritonWord,
 			"/v2/models/gen/versions/2/generate_stream", "triton", "triton", "names the route /v2/models/gen/versions/2/generate_stream"},
 		{"Anthropic by its list of models", site{"/v1/models": anthropicModels}, Options{}, anthropicWord, "/v1/messages", "anthropic", "anthropic", "as Anthropic lists them"},

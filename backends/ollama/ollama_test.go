@@ -65,6 +65,20 @@ var goldens = []wiretest.Golden{
 
 func TestConformance(t *testing.T) { wiretest.Conform(t, goldens, false, open(t), ask()) }
 
+// TestAtOnce: a line with all of the answer is no stream; one with a single
+// token may be.
+func TestAtOnce(t *testing.T) {
+	for count, want := range map[string]bool{"5": true, "1": false} {
+		s := wiretest.Serve(t, wiretest.Write(wiretest.Plain(200, "application/json", line(`"message":{"content":"All of it"},"done":true,"eval_count":`+count))))
+		client := open(t)(s.URL)
+		out := client.Stream(t.Context(), ask(), &wiretest.Sink{})
+		client.Close()
+		if out.Class != backends.OK || out.NotStreamed != want {
+			t.Errorf("%s tokens: %v %s, not streamed %v", count, out.Class, out.Err, out.NotStreamed)
+		}
+	}
+}
+
 // TestRefusal is an error before anything was written.
 func TestRefusal(t *testing.T) {
 	s := wiretest.Serve(t, wiretest.Write(wiretest.Plain(404, "application/json", `{"error":"model 'x' not found"}`)))

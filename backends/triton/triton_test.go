@@ -2,8 +2,10 @@ package triton
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -84,6 +86,21 @@ func TestErrorsByStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSilence: a model whose thread has died sends no byte, for ever.
+func TestSilence(t *testing.T) {
+	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
+		io.Copy(io.Discard, c) // until the client hangs up
+		return false
+	})
+	m := model()
+	conf := wiretest.Wire(t, s.URL)
+	conf.Timeout = 20 * time.Millisecond
+	client := New(m.Path(), m, wire.ClientConfig{Wire: conf})
+	defer client.Close()
+	var sink wiretest.Sink
+	wiretest.Want{Class: backends.Timeout, Tokens: -1, Err: "time limit"}.Check(t, &sink, client.Stream(t.Context(), ask(), &sink))
 }
 
 // TestMode: what the texts of a model are is learnt from its answers and then

@@ -249,6 +249,8 @@ func (k *call) readEvents(events func(func(stream.Event, error) bool), sink back
 			return false, &tooLongError{k.count.asked, k.count.tokens()}
 		}
 		if d.End {
+			// One event that has all of several tokens is an answer at once.
+			k.out.NotStreamed = k.count.events == 1 && len(d.Text) > 0 && k.decoder.Sum().Usage.Completion > 1
 			return true, nil
 		}
 	}
