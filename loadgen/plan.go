@@ -186,7 +186,7 @@ func (r Rung) least() int64 {
 	if r.Limit > 0 {
 		return r.Limit
 	}
-	return int64(r.Stage.MinRequests)
+	return int64(r.minRequests())
 }
 
 // longest is the longest time that a rung takes.

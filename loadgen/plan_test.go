@@ -73,6 +73,33 @@ func TestScheduleHash(t *testing.T) {
 	}
 }
 
+func TestRungsWaitForRequestsOfEachUser(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		load profiles.Load
+		want []int
+	}{
+		{"closed", closed(1, 4, 5, 32), []int{90, 90, 100, 640}},
+		{"open", open(profiles.OpenLoad{Rate: []float64{32}}), []int{90}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan, err := NewPlan(profile(func(p *profiles.Profile) {
+				p.Load, p.Stage.MinRequests, p.Stage.MinRequestsPerUser = c.load, 90, 20
+			}), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for _, r := range plan.Rungs {
+				got = append(got, r.Recording(0, record.Limits{}, nil).MinRequests)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("rungs wait for %v requests, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -136,7 +136,7 @@ func (r Rung) Recording(start int64, limits record.Limits, settle []record.Asked
 	c := record.Config{Index: r.Index, Repeat: r.Repeat, Refined: r.Refined, Mode: r.Mode,
 		Concurrency: r.Users, RatePerS: r.Rate, ThinkTime: r.Closed.ThinkTime.Mean > 0,
 		Start: start, AutoWarmup: r.Stage.Warmup.Auto, Warmup: r.Stage.Warmup.Fixed.Std(),
-		Measure: r.Stage.Measure.Std(), MaxDuration: r.Stage.MaxDuration.Std(), MinRequests: r.Stage.MinRequests,
+		Measure: r.Stage.Measure.Std(), MaxDuration: r.Stage.MaxDuration.Std(), MinRequests: r.minRequests(),
 		Longest: r.Stage.Timeout.Std() + r.Stage.Drain.Std(), Limits: limits}
 	if r.Mode != record.Closed {
 		c.Concurrency = r.MaxInFlight
@@ -151,6 +151,14 @@ func (r Rung) Recording(start int64, limits record.Limits, settle []record.Asked
 		c.Until = settle
 	}
 	return c
+}
+
+// minRequests is the number of requests that the window waits for.
+func (r Rung) minRequests() int {
+	if r.Mode != record.Closed {
+		return r.Stage.MinRequests
+	}
+	return max(r.Stage.MinRequests, r.Users*r.Stage.MinRequestsPerUser)
 }
 
 // finite returns the length of a load that ends by itself, a ramp's or a

@@ -201,11 +201,14 @@ type Stage struct {
 	Warmup      Warmup   `yaml:"warmup" json:"warmup"`
 	Measure     Duration `yaml:"measure" json:"measure"`
 	MinRequests int      `yaml:"min_requests" json:"min_requests"`
-	MaxDuration Duration `yaml:"max_duration" json:"max_duration"`
-	Drain       Duration `yaml:"drain" json:"drain"`
-	Repeats     int      `yaml:"repeats" json:"repeats"`
-	Timeout     Duration `yaml:"timeout" json:"timeout"` // of one request
-	Retries     int      `yaml:"retries,omitempty" json:"retries,omitempty"`
+	// MinRequestsPerUser raises MinRequests in a closed loop to so many a user:
+	// with 20 Little's law can be judged in every rung.
+	MinRequestsPerUser int      `yaml:"min_requests_per_user,omitempty" json:"min_requests_per_user,omitempty"`
+	MaxDuration        Duration `yaml:"max_duration" json:"max_duration"`
+	Drain              Duration `yaml:"drain" json:"drain"`
+	Repeats            int      `yaml:"repeats" json:"repeats"`
+	Timeout            Duration `yaml:"timeout" json:"timeout"` // of one request
+	Retries            int      `yaml:"retries,omitempty" json:"retries,omitempty"`
 	// Until is "" or "settled": end a rung early when every percentile that an
 	// SLO asks for has settled.
 	Until string `yaml:"until,omitempty" json:"until,omitempty"`

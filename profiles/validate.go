@@ -288,6 +288,7 @@ func (c *checker) stage(s *Stage) {
 	c.require(s.Timeout > 0, "stage.timeout", "give a time above 0s, such as 10m", "is %v", s.Timeout)
 	c.require(s.Drain >= 0, "stage.drain", "give a time of 0s or more", "is %v", s.Drain)
 	within(c, "stage.min_requests", s.MinRequests, 0, maxRequests)
+	within(c, "stage.min_requests_per_user", s.MinRequestsPerUser, 0, maxRequests/maxConcurrency)
 	within(c, "stage.repeats", s.Repeats, 1, maxRepeats)
 	within(c, "stage.retries", s.Retries, 0, maxRetries)
 	if s.Until != "" {
