@@ -81,7 +81,7 @@ var shapes = map[string]Config{
 		MaxPositions: 4096, NormEps: 1e-5, Rope: Rope{Theta: 10000, Type: "default"},
 	},
 	"tiny-llama-3.1": {
-		Vocab: 8192, Hidden: 512, FFN: 1792, Layers: 8, Heads: 8, KVHeads: 2, HeadDim: 64,
+		Vocab: 2048, Hidden: 384, FFN: 1344, Layers: 4, Heads: 6, KVHeads: 2, HeadDim: 64,
 		MaxPositions: 8192, NormEps: 1e-5,
 		Rope: Rope{Theta: 500000, Type: "llama3", Factor: 8, LowFactor: 1, HighFactor: 4, Original: 2048},
 	},

@@ -69,6 +69,10 @@ func (m *Model) Parameters() int64 {
 	return n
 }
 
+// KVBytesPerToken is what an executor's KV cache takes for one position, over
+// all layers and with its padding, in bytes.
+func (m *Model) KVBytesPerToken() int64 { return bytesPerToken(&m.Config) }
+
 // newModel allocates the weights of a configuration.
 func newModel(c Config, kind storage) *Model {
 	m := &Model{

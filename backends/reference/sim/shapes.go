@@ -28,7 +28,7 @@ var (
 // shapes are the models that can be pretended, by name.
 var shapes = map[string]Shape{
 	"tiny-llama-2":   {Hidden: 512, FFN: 1408, Layers: 8, Heads: 8, KVHeads: 8, HeadDim: 64, Vocab: 4096, MaxPositions: 4096, BOS: 256, EOS: []int32{257}},
-	"tiny-llama-3.1": {Hidden: 512, FFN: 1792, Layers: 8, Heads: 8, KVHeads: 2, HeadDim: 64, Vocab: 8192, MaxPositions: 32768, BOS: 256, EOS: []int32{257}},
+	"tiny-llama-3.1": {Hidden: 384, FFN: 1344, Layers: 4, Heads: 6, KVHeads: 2, HeadDim: 64, Vocab: 2048, MaxPositions: 32768, BOS: 256, EOS: []int32{257}},
 	"llama-2-7b":     {Hidden: 4096, FFN: 11008, Layers: 32, Heads: 32, KVHeads: 32, HeadDim: 128, Vocab: 32000, MaxPositions: 4096, BOS: 1, EOS: llama2},
 	"llama-2-13b":    {Hidden: 5120, FFN: 13824, Layers: 40, Heads: 40, KVHeads: 40, HeadDim: 128, Vocab: 32000, MaxPositions: 4096, BOS: 1, EOS: llama2},
 	"llama-2-70b":    {Hidden: 8192, FFN: 28672, Layers: 80, Heads: 64, KVHeads: 8, HeadDim: 128, Vocab: 32000, MaxPositions: 4096, BOS: 1, EOS: llama2},
