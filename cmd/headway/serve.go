@@ -27,6 +27,10 @@ import (
 // drainTime is how long requests in progress may take to end after a signal.
 const drainTime = 2 * time.Second
 
+// promptTokens are the prompt tokens that a step of the cpu executor computes
+// at most beside a full batch, so that a long prompt holds up no stream.
+const promptTokens = 64
+
 // serveFlags are the flags of `headway serve`.
 type serveFlags struct {
 	addr, model, served              string
@@ -79,7 +83,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.Var(f.batching, "batching", "when sequences join: at each step, or in fixed batches")
 	fl.IntVar(&f.batchSize, "batch-size", 8, "sequences of a static batch")
 	fl.DurationVar(&f.batchWindow, "batch-window", 5*time.Millisecond, "how long a static batch waits to be full")
-	fl.IntVar(&f.chunked, "chunked-prefill", 0, "tokens computed in a step at most, prompts cut to fit; 0 sets no limit")
+	fl.IntVar(&f.chunked, "chunked-prefill", -1, "tokens computed in a step at most, prompts cut to fit; 0 sets no limit, -1 is 64 beyond --max-num-seqs on the cpu and no limit else")
 	fl.StringVar(&f.apiKeyEnv, "api-key-env", "", "variable that holds the key that clients must send")
 	fl.StringVar(&f.emissionLog, "emission-log", "", "file for a JSON line a request: when its tokens really left")
 	fl.IntVar(&f.threads, "threads", 0, "threads that compute (cpu; default: all processors)")
@@ -139,7 +143,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 func (f *serveFlags) config() (reference.Config, error) {
 	cfg := reference.Config{
 		Addr: f.addr, ServedModelName: f.served, MaxModelLen: f.maxModelLen, MaxNumSeqs: cmp.Or(f.maxNumSeqs, 256),
-		ChunkedPrefill: f.chunked, Contiguous: f.kv.value == "contiguous", Static: f.batching.value == "static",
+		ChunkedPrefill: max(0, f.chunked), Contiguous: f.kv.value == "contiguous", Static: f.batching.value == "static",
 		BatchSize: f.batchSize, BatchWindow: int64(f.batchWindow), Lanes: f.lanes, Seed: uint64(f.seed), Version: thisBuild().Version,
 	}
 	cfg.KV.BlockSize = f.blockSize
@@ -150,8 +154,10 @@ func (f *serveFlags) config() (reference.Config, error) {
 		return cfg, usagef("--block-size must be at least 1, not %d", f.blockSize)
 	case f.batchSize < 1:
 		return cfg, usagef("--batch-size must be at least 1, not %d", f.batchSize)
-	case f.chunked < 0 || f.maxModelLen < 0 || f.batchWindow < 0:
-		return cfg, usagef("--chunked-prefill, --max-model-len and --batch-window can't be negative")
+	case f.chunked < -1:
+		return cfg, usagef("--chunked-prefill must be a number of tokens, 0 or -1, not %d", f.chunked)
+	case f.maxModelLen < 0 || f.batchWindow < 0:
+		return cfg, usagef("--max-model-len and --batch-window can't be negative")
 	case f.chunked > 0 && cfg.Static:
 		return cfg, usagef("--chunked-prefill needs --batching continuous")
 	case f.executor.value != "sim" && (f.law != "" || f.gpu != "" || f.faults != ""):
@@ -187,7 +193,10 @@ func (f *serveFlags) computed(cfg reference.Config, memory int64) (reference.Con
 	if memory == 0 {
 		memory = 512 << 20
 	}
-	if cfg.KV.Blocks = blocks(memory, 4*2*int64(m.Config.Layers*m.Config.KVHeads*m.Config.HeadDim), f.blockSize); cfg.KV.Blocks < 1 {
+	if f.chunked < 0 && !cfg.Static {
+		cfg.ChunkedPrefill = cfg.MaxNumSeqs + promptTokens
+	}
+	if cfg.KV.Blocks = blocks(memory, m.KVBytesPerToken(), f.blockSize); cfg.KV.Blocks < 1 {
 		return cfg, usagef("--kv-cache-memory: %d bytes hold no block of %d positions", memory, f.blockSize)
 	}
 	cfg.Executor, err = cpu.New(m, cfg.KV, f.threads)
