@@ -26,6 +26,7 @@ type Figures struct {
 	WaitingMean     float64       // requests
 	Preemptions     float64       //
 	PrefixHitRatio  float64       // 0 to 1
+	PrefixLookups   float64       // prompt tokens (or blocks) looked up in a prefix cache
 	QueueTimeMean   float64       // seconds
 	TTFTMean        float64       // seconds
 	DraftAcceptance float64       // accepted of the tokens drafted by speculative decoding, 0 to 1
@@ -77,6 +78,7 @@ func figures(tracks []*track, start, end int64, interval time.Duration) Figures 
 		}
 	}
 	f.Preemptions = grown[preemptions]
+	f.PrefixLookups = grown[lookedUp]
 	f.PrefixHitRatio = share(grown[found], grown[lookedUp], hits.value())
 	f.DraftAcceptance = share(grown[acceptedTokens], grown[draftTokens], accepts.value())
 	f.QueueTimeMean = share(grown[queueSum], grown[queueCount], math.NaN())

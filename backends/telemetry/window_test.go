@@ -106,7 +106,7 @@ func TestSources(t *testing.T) {
 	silent.source.Name = "b"
 	f := figures([]*track{replica(0.5), replica(0.9), silent}, 0, 2*s, time.Second)
 	want := Figures{Sources: []string{"a", "a"}, Silent: []string{"b"}, Scrapes: 8, Failures: 2, BlockSize: 32,
-		KVUsageMax: 0.9, RunningMean: 8, RunningMax: 8, WaitingMean: 2, Preemptions: 0, PrefixHitRatio: 0.1,
+		KVUsageMax: 0.9, RunningMean: 8, RunningMax: 8, WaitingMean: 2, Preemptions: 0, PrefixHitRatio: 0.1, PrefixLookups: 400,
 		QueueTimeMean: gap, TTFTMean: 0.25, DraftAcceptance: gap, GPUPowerMean: gap, GPUUtilisation: gap, GPUMemoryMaxMiB: gap,
 		Requests: 16, OutputTokens: 160, interval: time.Second}
 	want.Preemptions = gap

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -279,9 +280,9 @@ func (e *examiner) tokenizer(item *prompt.Item, a listened) {
 }
 
 // A repeated prompt was not computed again when its TTFT is below this share
-// of a new one's, and by so much at least.
+// of a new one's, the first time's and a later one's, and by so much at least.
 const (
-	cachedShare = 0.6
+	cachedShare = 0.4
 	cachedLeast = 3 * time.Millisecond
 )
 
@@ -295,10 +296,11 @@ func (e *examiner) cache(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := e.question(ctx, long); err != nil {
+	first, err := e.question(ctx, long)
+	if err != nil {
 		return err
 	}
-	again, hits, err := e.again(ctx, long)
+	again, told, err := e.again(ctx, long)
 	if err != nil {
 		return err
 	}
@@ -310,15 +312,17 @@ func (e *examiner) cache(ctx context.Context) error {
 	s.PromptTokens = long.Input
 	s.RepeatTTFTMS, s.FreshTTFTMS = ms(again.ttft, again.ttftKnown), ms(other.ttft, other.ttftKnown)
 	decide := func(on bool, by string) { s.On, s.By = &on, by }
-	cached := again.out.Usage.Cached
-	hit, counted := hits.Float()
-	switch faster := again.ttftKnown && other.ttftKnown && float64(again.ttft) < cachedShare*float64(other.ttft) && other.ttft-again.ttft > cachedLeast; {
+	timed := first.ttftKnown && again.ttftKnown && other.ttftKnown
+	computed := min(first.ttft, other.ttft)
+	switch cached := again.out.Usage.Cached; {
 	case cached >= 0:
 		s.CachedTokens = record.Known(float64(cached))
 		decide(cached > 0, "its usage")
-	case counted:
-		decide(hit > 0, "its metrics")
-	case faster:
+	case told.PrefixLookups == 0:
+		decide(false, "its metrics, which count no lookup")
+	case !math.IsNaN(told.PrefixHitRatio):
+		decide(told.PrefixHitRatio > 0, "its metrics")
+	case timed && float64(again.ttft) < cachedShare*float64(computed) && computed-again.ttft > cachedLeast:
 		decide(true, "the TTFT")
 	default:
 		s.By = "nothing tells: no cached tokens in usage or metrics, no shorter TTFT"
@@ -326,18 +330,17 @@ func (e *examiner) cache(ctx context.Context) error {
 	return nil
 }
 
-// again asks a prompt once more. hits is the share of its tokens that the
-// server's metrics count as found in a prefix cache, unknown where they have no
-// such count.
-func (e *examiner) again(ctx context.Context, item *prompt.Item) (a listened, hits record.Value, err error) {
-	if e.page == nil {
-		a, err = e.question(ctx, item)
-		return a, hits, err
+// again asks a prompt once more, and returns what the server's metrics told
+// meanwhile.
+func (e *examiner) again(ctx context.Context, item *prompt.Item) (listened, telemetry.Figures, error) {
+	var sources []telemetry.Source
+	if e.page != nil {
+		sources = append(sources, telemetry.Page(e.page.Name(), e.page.Get))
 	}
 	start := clock.Now()
-	watch := telemetry.Start(ctx, []telemetry.Source{telemetry.Page(e.page.Name(), e.page.Get)}, time.Hour)
-	a, err = e.question(ctx, item)
-	return a, record.Known(watch.Stop(start, clock.Now()).PrefixHitRatio), err
+	watch := telemetry.Start(ctx, sources, time.Hour)
+	a, err := e.question(ctx, item)
+	return a, watch.Stop(start, clock.Now()), err
 }
 
 // question asks one thing.
