@@ -13,17 +13,16 @@ import (
 // conclude prints the results, judges them when asked, and turns how it went
 // into an error with an exit code.
 func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr error) error {
-	results, err := show(cmd, bundles, f.format.value, runErr)
-	if err != nil {
+	if err := show(cmd, bundles, f.format.value, runErr); err != nil {
 		return err
 	}
-	if err := f.usable(results); err != nil {
+	if err := f.usable(bundles); err != nil {
 		return err
 	}
 	if !f.gate && f.against == "" {
 		return nil
 	}
-	verdict, err := f.judge(results)
+	verdict, err := f.judge(bundles)
 	if err != nil {
 		return err
 	}
@@ -36,27 +35,21 @@ func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr
 }
 
 // show prints what a run left, also with an error, and returns that.
-func show(cmd *cobra.Command, bundles []*bundle.Bundle, format string, runErr error) ([]*bundle.Result, error) {
-	if len(bundles) > 0 {
-		if err := writeResults(cmd.OutOrStdout(), bundles, format); err != nil {
-			return nil, joined(runErr, err)
-		}
+func show(cmd *cobra.Command, bundles []*bundle.Bundle, format string, runErr error) error {
+	if len(bundles) == 0 {
+		return runErr
 	}
-	results := make([]*bundle.Result, len(bundles))
-	for i, b := range bundles {
-		results[i] = b.Result
-	}
-	return results, runErr
+	return joined(runErr, writeResults(cmd.OutOrStdout(), bundles, format))
 }
 
 // usable says whether a run measured anything that can be trusted: one rung is
 // enough, and of two targets one of each.
-func (f *runFlags) usable(results []*bundle.Result) error {
+func (f *runFlags) usable(bundles []*bundle.Bundle) error {
 	if f.against == "" {
-		return trusted(results...)
+		return trusted(bundles...)
 	}
-	for _, r := range results {
-		if err := trusted(r); err != nil {
+	for _, b := range bundles {
+		if err := trusted(b); err != nil {
 			return err
 		}
 	}
@@ -64,10 +57,10 @@ func (f *runFlags) usable(results []*bundle.Result) error {
 }
 
 // trusted says whether any rung of the results can be trusted.
-func trusted(results ...*bundle.Result) error {
+func trusted(bundles ...*bundle.Bundle) error {
 	completed, trusted := false, false
-	for _, r := range results {
-		for _, rung := range r.Rungs {
+	for _, b := range bundles {
+		for _, rung := range b.Result.Rungs {
 			completed = completed || rung.Totals.Completed > 0
 			trusted = trusted || rung.Verdict != record.Invalid
 		}
@@ -82,24 +75,29 @@ func trusted(results ...*bundle.Result) error {
 }
 
 // judge holds the limits of the profile against each result, and the second
-// target against the first.
-func (f *runFlags) judge(results []*bundle.Result) (gate.Verdict, error) {
+// target against the first. Of several results each check names its own.
+func (f *runFlags) judge(bundles []*bundle.Bundle) (gate.Verdict, error) {
 	var verdicts []gate.Verdict
 	if f.against != "" {
-		for i := 0; i+1 < len(results); i += 2 {
-			a, b := results[i], results[i+1]
+		for i := 0; i+1 < len(bundles); i += 2 {
+			a, b := bundles[i].Result, bundles[i+1].Result
 			verdicts = append(verdicts, gate.JudgePair(gate.Run{Name: "target", Rungs: a.Rungs},
 				gate.Run{Name: "against", Rungs: b.Rungs}, gate.Options{MaxRegression: f.maxRegression.ratio}))
 		}
 	}
-	for _, r := range results {
-		slos, err := r.Profile.SLO.List()
+	for _, b := range bundles {
+		slos, err := b.Result.Profile.SLO.List()
 		if err != nil {
 			return gate.Verdict{}, err
 		}
-		if len(slos) > 0 {
-			verdicts = append(verdicts, gate.JudgeSLO([]gate.Run{{Name: r.Profile.Name, Rungs: r.Rungs}}, slos, gateAt(r)))
+		if len(slos) == 0 {
+			continue
 		}
+		v := gate.JudgeSLO([]gate.Run{{Name: b.Path, Rungs: b.Result.Rungs}}, slos, gateAt(b.Result))
+		if len(bundles) > 1 {
+			v = v.Of(b.Path)
+		}
+		verdicts = append(verdicts, v)
 	}
 	return gate.Join(verdicts...), nil
 }

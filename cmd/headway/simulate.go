@@ -87,11 +87,10 @@ func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
 	bundles, err := each(combinations, f.out, func(p *profiles.Profile, dir string) ([]*bundle.Bundle, error) {
 		return f.ladder(stop.orderly, p, dir)
 	})
-	results, err := show(cmd, bundles, f.format.value, err)
-	if err != nil {
+	if err := show(cmd, bundles, f.format.value, err); err != nil {
 		return err
 	}
-	return trusted(results...)
+	return trusted(bundles...)
 }
 
 // simulated makes the target of a profile the server that the flags name.

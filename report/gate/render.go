@@ -34,7 +34,7 @@ func renderText(w io.Writer, v Verdict) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "gate: %s\n", v.Status)
 	for _, c := range v.Checks {
-		fmt.Fprintf(&b, "  %-12s %s at %s: %s\n", c.Status, oneLine(c.Name), oneLine(c.Load), oneLine(c.Message))
+		fmt.Fprintf(&b, "  %-12s %s at %s: %s\n", c.Status, oneLine(c.Name), oneLine(c.where()), oneLine(c.Message))
 	}
 	for _, r := range v.Warnings {
 		fmt.Fprintf(&b, "  note: %s\n", oneLine(r.Message))
@@ -60,7 +60,7 @@ func renderMarkdown(w io.Writer, v Verdict) error {
 		b.WriteString("\n| check | load | value | 95 % interval | base | limit | verdict |\n|---|---|---|---|---|---|---|\n")
 		for _, c := range v.Checks {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | **%s** |\n",
-				cell(c.Name), cell(c.Load), amount(c.Value, c.Unit), c.interval(), amount(c.Base, c.Unit), c.limit(), c.Status)
+				cell(c.Name), cell(c.where()), amount(c.Value, c.Unit), c.interval(), amount(c.Base, c.Unit), c.limit(), c.Status)
 		}
 	}
 	for i, c := range v.Checks {
@@ -68,7 +68,7 @@ func renderMarkdown(w io.Writer, v Verdict) error {
 			b.WriteString("\n")
 		}
 		if c.Status != Pass {
-			fmt.Fprintf(&b, "- **%s** %s: %s\n", c.Status, cell(c.Name), cell(c.Message))
+			fmt.Fprintf(&b, "- **%s** %s at %s: %s\n", c.Status, cell(c.Name), cell(c.where()), cell(c.Message))
 		}
 	}
 	for _, r := range v.Warnings {
@@ -199,7 +199,7 @@ func renderJUnit(w io.Writer, v Verdict) error {
 		if c.Status.rank() > worst.rank() {
 			worst = c.Status
 		}
-		suite.add(junitCase{Name: oneLine(c.Name + " at " + c.Load), Class: "headway." + v.Kind}, c.Status, c.Message, resolvedPass)
+		suite.add(junitCase{Name: oneLine(c.Name + " at " + c.where()), Class: "headway." + v.Kind}, c.Status, c.Message, resolvedPass)
 	}
 	whole := junitCase{Name: "measurement", Class: "headway." + v.Kind}
 	status := Pass

@@ -51,6 +51,28 @@ func TestJUnitIsWellFormed(t *testing.T) {
 	}
 }
 
+// Of several results each check and note names its own, in every format.
+func TestVerdictOfAResult(t *testing.T) {
+	v := newVerdict("slo")
+	v.add(Check{Name: "ttft_p95", Load: "concurrency=8", Status: Fail, Message: "900 ms is over the limit"})
+	v.warn("errors", "some failed")
+	named := Join(v.Of("run/a"), v.Of("run/b"))
+	if v.Checks[0].Result != "" || v.Warnings[0].Message != "some failed" {
+		t.Errorf("the verdict itself was changed: %+v", v)
+	}
+	for _, format := range Formats {
+		var b bytes.Buffer
+		if err := Render(&b, named, format); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"run/a", "run/b"} {
+			if n := strings.Count(b.String(), name); n < 2 {
+				t.Errorf("%s names %s %d times:\n%s", format, name, n, b.String())
+			}
+		}
+	}
+}
+
 // A verdict that is worse than its checks has a red case of its own.
 func TestJUnitShowsAnInvalidMeasurement(t *testing.T) {
 	v := newVerdict("slo")

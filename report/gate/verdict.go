@@ -6,6 +6,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headway-bench/headway/loadgen/record"
 )
@@ -55,8 +56,9 @@ func (s Status) rank() int {
 // Check is the judgement of one metric. For a limit Value is held against
 // Limit; for a regression Ratio, new over base, is held against Limit.
 type Check struct {
-	Name   string       `json:"name"` // ttft_p95
-	Load   string       `json:"load"` // concurrency=32
+	Name   string       `json:"name"`             // ttft_p95
+	Load   string       `json:"load"`             // concurrency=32
+	Result string       `json:"result,omitempty"` // whose load, where several results are judged apart
 	Status Status       `json:"status"`
 	Unit   string       `json:"unit"` // ms, tok/s, req/s, ratio, count
 	Value  record.Value `json:"value"`
@@ -97,6 +99,26 @@ func (v Verdict) Resolve(as Status) Verdict {
 	v.Status, v.Resolved = as, true
 	v.warn("inconclusive_resolved", "the verdict is inconclusive and counts as %s, as asked", as)
 	return v
+}
+
+// Of names the result that a verdict is about, in its checks and its warnings.
+func (v Verdict) Of(result string) Verdict {
+	v.Checks, v.Warnings = slices.Clone(v.Checks), slices.Clone(v.Warnings)
+	for i := range v.Checks {
+		v.Checks[i].Result = result
+	}
+	for i := range v.Warnings {
+		v.Warnings[i].Message = result + ": " + v.Warnings[i].Message
+	}
+	return v
+}
+
+// where is the load of a check, with the result that it belongs to.
+func (c Check) where() string {
+	if c.Result == "" {
+		return c.Load
+	}
+	return c.Load + " of " + c.Result
 }
 
 // Join makes one verdict of several, such as limits and a regression.
