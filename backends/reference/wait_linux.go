@@ -2,8 +2,6 @@ package reference
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -32,31 +30,6 @@ func newWaiter() (*waiter, error) {
 // without it the kernel may delay each wake-up by 50 microseconds.
 func (w *waiter) enter() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	shortenSlice(0)
-}
-
-// shortenSlice asks for short time slices for a thread (0: the calling one),
-// which the kernel therefore runs sooner where others use the processors
-// (EEVDF, Linux 6.12 on). Threads made by it inherit this.
-func shortenSlice(tid int) {
-	if attr, err := unix.SchedGetAttr(tid, 0); err == nil && attr.Policy == unix.SCHED_NORMAL {
-		attr.Runtime = 100_000 // nanoseconds, the least there is
-		_ = unix.SchedSetAttr(tid, attr, 0)
-	}
-}
-
-// ShortenSlices asks for short time slices for all threads of the process, so
-// that a simulated server keeps to its times on a busy machine.
-func ShortenSlices() {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return
-	}
-	for _, t := range threads {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			shortenSlice(tid)
-		}
-	}
 }
 
 // wait returns at the time until (never, when it is negative) or once wake has

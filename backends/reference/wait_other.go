@@ -46,6 +46,3 @@ func (w *waiter) close() {}
 
 // RaiseFileLimit has nothing to lift: the Go runtime does so where it can.
 func RaiseFileLimit() uint64 { return 0 }
-
-// ShortenSlices has no counterpart outside Linux.
-func ShortenSlices() {}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-bench/headway/backends"
+	"github.com/headway-bench/headway/backends/sched"
 )
 
 // resetPrefixCache is the value of load.between that empties the server's
@@ -38,7 +39,7 @@ func betweenRungs(ctx context.Context, what string, client backends.Client, stde
 	}
 	cmd := exec.CommandContext(ctx, shell, flag, what)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
-	if err := cmd.Run(); err != nil {
+	if err := sched.Apart(cmd.Run); err != nil {
 		return fmt.Errorf("load.between: %q: %w", what, err)
 	}
 	return nil

@@ -10,10 +10,11 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/headway-bench/headway/backends/sched"
 )
 
 // bundledServer is a `headway serve` of this binary, run as a process of its
@@ -42,7 +43,7 @@ func startServer(ctx context.Context, flags map[string]string) (*bundledServer, 
 	s.cmd.Stderr = &s.stderr
 	apart(s.cmd)
 	first := make(chan []byte, 1)
-	go s.attend(first)
+	go func() { s.err = sched.Apart(func() error { return s.attend(first) }); close(s.exited) }()
 	select {
 	case line := <-first:
 		var bound struct {
@@ -66,18 +67,15 @@ func startServer(ctx context.Context, flags map[string]string) (*bundledServer, 
 }
 
 // attend starts the process, passes on its first line and waits for its end.
-// It keeps its thread: the process dies with the thread that started it.
-func (s *bundledServer) attend(first chan<- []byte) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(s.exited)
+// It keeps its thread: the process dies with the thread that started it. Its
+// error is why the process did not begin.
+func (s *bundledServer) attend(first chan<- []byte) error {
 	stdout, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
 	}
 	if err != nil {
-		s.err = err
-		return
+		return err
 	}
 	lines := bufio.NewReader(stdout)
 	if line, err := lines.ReadBytes('\n'); err == nil {
@@ -86,6 +84,7 @@ func (s *bundledServer) attend(first chan<- []byte) {
 	// How the server ends is no news: close ends it, or a failed run tells.
 	_, _ = lines.WriteTo(io.Discard)
 	_ = s.cmd.Wait()
+	return nil
 }
 
 // stopTime is how long the server may take to end before it is killed.

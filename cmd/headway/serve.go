@@ -21,6 +21,7 @@ import (
 	"github.com/headway-bench/headway/backends/reference"
 	"github.com/headway-bench/headway/backends/reference/cpu"
 	"github.com/headway-bench/headway/backends/reference/sim"
+	"github.com/headway-bench/headway/backends/sched"
 	"github.com/headway-bench/headway/backends/tokenizer"
 )
 
@@ -115,7 +116,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		// memory is cheaper than a collection in between.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 		debug.SetGCPercent(400)
-		reference.ShortenSlices()
+		sched.ShortenSlices()
 	}
 	s, err := reference.Start(cfg)
 	if err != nil {
