@@ -179,6 +179,15 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
+	_, err := Parse([]byte("apiVersion: x\nname: n\nrequest: {method: GET, prompt: p, path: q}\nanswer: {framing: f}\n"), "f.yaml")
+	var lines []string
+	for l := range strings.SplitSeq(err.Error(), "\n") {
+		place, _, _ := strings.Cut(l, ": ")
+		lines = append(lines, place)
+	}
+	if want := []string{"f.yaml:1:13", "f.yaml:3:10", "f.yaml:3:19", "f.yaml:3:32", "f.yaml:3:41", "f.yaml:4:9", "f.yaml:4:9", "f.yaml:4:19"}; !cmp.Equal(lines, want) {
+		t.Errorf("faults at %v", lines)
+	}
 	if _, err := Load("testdata/none.yaml"); err == nil {
 		t.Error("a file that is not there")
 	}

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func Parse(data []byte, name string) (*Backend, error) {
 	}
 	p.check(b)
 	if len(p.faults) > 0 {
-		return nil, errors.Join(p.faults...)
+		return nil, p.joined()
 	}
 	b.buffers.New = func() any { return new(bytes.Buffer) }
 	return b, nil
@@ -90,7 +91,19 @@ func Parse(data []byte, name string) (*Backend, error) {
 type fileParser struct {
 	name   string
 	tree   *ast.File
-	faults []error
+	faults []*Error
+}
+
+// joined is all faults in the order of the file.
+func (p *fileParser) joined() error {
+	slices.SortStableFunc(p.faults, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Field, b.Field))
+	})
+	errs := make([]error, len(p.faults))
+	for i, f := range p.faults {
+		errs[i] = f
+	}
+	return errors.Join(errs...)
 }
 
 // yamlError gives an error of the YAML reader its place, and an unknown key

@@ -3,7 +3,9 @@ package custom
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"text/template"
@@ -67,8 +69,8 @@ func (b *Backend) New(prefix, query, model string, c wire.ClientConfig) *wire.Cl
 // Header is the header lines that the file names, with the key in its place.
 func (b *Backend) Header(key string) []transport.Field {
 	var out []transport.Field
-	for name, value := range b.Request.Headers {
-		out = append(out, transport.Field{Name: name, Value: value})
+	for _, name := range slices.Sorted(maps.Keys(b.Request.Headers)) {
+		out = append(out, transport.Field{Name: name, Value: b.Request.Headers[name]})
 	}
 	if key != "" {
 		out = append(out, transport.Field{Name: b.Request.Key.Header, Value: b.Request.Key.Prefix + key})

@@ -10,11 +10,11 @@ import (
 	"github.com/headway-bench/headway/backends/internal/wire"
 )
 
-// MaxCount is the largest token count that is believed.
-const MaxCount = 1 << 24
+// maxCount is the largest token count that is believed.
+const maxCount = 1 << 24
 
 // Answer is one answer while it is read. A decoder walks each event with the
-// scanner and calls the method that fits each value; between Begin and End the
+// scanner and calls the method that fits each value; between Begin and Finish the
 // methods add to the event under way. It allocates nothing per event once its
 // buffers have grown. It is used by one goroutine.
 type Answer struct {
@@ -171,7 +171,7 @@ func (a *Answer) Tokens() int {
 		return -1
 	}
 	v, ok := a.Number()
-	if !ok || v < 0 || v > MaxCount || v != float64(int(v)) {
+	if !ok || v < 0 || v > maxCount || v != float64(int(v)) {
 		a.Warn("usage_not_believed")
 		return -1
 	}
