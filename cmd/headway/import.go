@@ -40,7 +40,7 @@ How the tool defined each metric is kept beside the figures.`,
 		if err := w.Finish(result, render.Pages()...); err != nil {
 			return fmt.Errorf("write the imported bundle: %w", err)
 		}
-		return writeResult(cmd.OutOrStdout(), result, format.value)
+		return writeResults(cmd.OutOrStdout(), []*bundle.Bundle{{Result: result}}, format.value)
 	}
 	return cmd
 }
