@@ -248,6 +248,26 @@ func TestWithoutATokenizerUsageSizesPrompts(t *testing.T) {
 	}
 }
 
+func TestUsageSizesWordsOfSeveralTokens(t *testing.T) {
+	tok := tokenizers(t)["bytes"] // a token is a byte, a word several
+	for _, wanted := range []int{64, 500, 4000} {
+		c := &target{tokenizer: tok, can: backends.Capabilities{Chat: true}}
+		w := &profiles.Workload{InputTokens: fixed(wanted), OutputTokens: fixed(1), Prompt: "auto"}
+		s, err := New(t.Context(), Config{Workload: w, Client: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(8) {
+			for _, it := range items(t, s, seed, 4) {
+				s.Learn(it, c.count(t, it.Prompt))
+			}
+		}
+		if got := c.count(t, items(t, s, 9, 1)[0].Prompt); distance(got, wanted) > 8+wanted/20 {
+			t.Errorf("%d tokens after learning, want about %d", got, wanted)
+		}
+	}
+}
+
 func TestItemsDoNotDependOnTheOrderOfTaking(t *testing.T) {
 	c := &target{can: backends.Capabilities{TokenIDs: true}}
 	w := &profiles.Workload{InputTokens: profiles.Length{Kind: "uniform", Min: 4, Max: 40}, OutputTokens: fixed(3)}

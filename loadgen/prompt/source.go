@@ -37,7 +37,7 @@ type Source struct {
 	rows []row
 	// scripts are the conversations of a file.
 	scripts []script
-	offset  atomic.Int64 // tokens of a prompt beyond its units: the pool's overhead, or as last learnt
+	sizes   sizes        // by usage: what the server told so far
 	checks  atomic.Int64 // prompts still to be counted by the server
 }
 
@@ -103,7 +103,6 @@ func (s *Source) choose(ctx context.Context) error {
 	if form == ByServer && !s.pool.additive {
 		s.checks.Store(math.MaxInt64)
 	}
-	s.offset.Store(int64(s.pool.overhead))
 	return err
 }
 
@@ -173,7 +172,10 @@ func (s *Source) Overhead() int {
 	if s.pool.lead == "" {
 		return 0
 	}
-	return max(0, int(s.offset.Load())-1)
+	if s.form == ByUsage {
+		return max(0, s.sizes.overhead()-1)
+	}
+	return max(0, s.pool.overhead-1)
 }
 
 // fits checks that the shortest prompt holds the overhead, the shared prefix
@@ -210,7 +212,10 @@ func (s *Source) fill(ctx context.Context, it *Item, seed uint64, k int64, l Len
 		return err
 	}
 	it.Input, it.Exact = l.Input, s.form != ByUsage
-	it.units = max(0, l.Input-int(s.offset.Load()))
+	it.units = max(0, l.Input-s.pool.overhead)
+	if s.form == ByUsage {
+		it.units = s.sizes.count(l.Input)
+	}
 	key := draw.Mix(seed, streamTokens, s.salt, uint64(k))
 	if s.form == ByIDs {
 		it.Prompt.IDs = s.pool.ids(s.origin(key, l.Blocks), it.units)
@@ -268,7 +273,7 @@ func (s *Source) origin(key uint64, blocks []int64) origin {
 func (s *Source) exact(ctx context.Context, it *Item, key uint64, blocks []int64) error {
 	nearest := 0
 	for try := range uint64(8) {
-		n := max(0, it.Input-int(s.offset.Load()))
+		n := max(0, it.Input-s.pool.overhead)
 		for range 12 {
 			if try > 0 || n != it.units {
 				it.Prompt, it.units = s.text(retry(key, try), blocks, n), n
@@ -307,7 +312,7 @@ func (s *Source) Learn(it *Item, promptTokens int) {
 	if s.form != ByUsage || promptTokens <= 0 || it.Input <= 0 {
 		return
 	}
-	s.offset.Store(int64(promptTokens - it.units))
+	s.sizes.learn(it.units, promptTokens)
 }
 
 // saltOf makes a number of the run's name and the workload's seed.
