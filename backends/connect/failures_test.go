@@ -133,6 +133,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestBytesOfFailuresAreKept is inference-perf#530: the log of requests holds
+// the head of an answer that failed, beside its error.
+func TestBytesOfFailuresAreKept(t *testing.T) {
+	for name, s := range map[string]script{
+		"cut":       framed(say(word("a"))).cut(),
+		"error":     framed(say(word("a")), piece{data(`{"error":{"message":"upstream reset"}}`), 0}),
+		"malformed": framed(say(word("a")), piece{"data: {oops}\n\n", 0}),
+	} {
+		line := experiment{dialect: "vllm", asked: 16, scripts: []script{s}}.run(t).lines[0]
+		if !strings.HasPrefix(line.Body, data(word("a"))) || len(line.Body) > 1024 {
+			t.Errorf("%s: %q is kept", name, line.Body)
+		}
+	}
+	long := strings.Repeat(data(word("word")), 100)
+	got := experiment{dialect: "vllm", asked: 16, scripts: []script{framed(piece{long, 0}).cut()}}.run(t).lines[0]
+	if len(got.Body) != 1024 {
+		t.Errorf("%d bytes are kept, want 1024", len(got.Body))
+	}
+	good := experiment{dialect: "vllm", asked: 16, scripts: []script{framed(say(word("a")), say(stop, done))}}.run(t).lines[0]
+	if good.Body != "" {
+		t.Errorf("%q is kept of a good answer", good.Body)
+	}
+}
+
 // TestOneErrorAmongMany is perf_analyzer#440, and inference-benchmarker 9f91e3a:
 // one request fails, in each of the ways, and the others count as before.
 func TestOneErrorAmongMany(t *testing.T) {

@@ -5,8 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxError bounds the error text of a line, in bytes.
-const maxError = 512
+// maxError and maxBody bound the error text of a line and what it keeps of a
+// failed answer, in bytes.
+const (
+	maxError = 512
+	maxBody  = 1024
+)
 
 // appendLine appends the timeline as one line of requests.jsonl. Stamps are
 // nanoseconds on the clock of package clock, null where nothing happened.
@@ -35,6 +39,9 @@ func appendLine(b []byte, t *Timeline, chunks bool) []byte {
 	}
 	if e := t.Outcome.Err; e != "" {
 		b = appendString(append(b, `,"error":`...), clip(e, maxError))
+	}
+	if body := t.Outcome.Body; len(body) > 0 && !t.Good() {
+		b = appendString(append(b, `,"body":`...), clip(string(body[:min(len(body), maxBody+1)]), maxBody))
 	}
 	if r := t.Outcome.Remote; r != "" {
 		b = appendString(append(b, `,"remote":`...), r)

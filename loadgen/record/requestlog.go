@@ -99,6 +99,7 @@ type RequestRecord struct {
 	Class        string  `json:"class"`
 	Censored     bool    `json:"censored"`
 	Error        string  `json:"error"`
+	Body         string  `json:"body"` // the head of a failed answer, secrets removed
 	Remote       string  `json:"remote"`
 }
 
