@@ -1,14 +1,25 @@
 # Functions that the scripts of this folder share. A script is called with a
 # scratch folder, which keeps what was installed for the next call; without
-# one it takes a temporary folder and removes it at the end.
+# one it takes a temporary folder and removes it at the end. It prints a line a
+# check, PASS or FAIL with the figures, and ends with status 1 when one failed.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 failures=0
 started=() # process ids
 
+# skip REASON ends the script with status 75: this machine lacks something.
+skip() {
+  echo "SKIP $(basename "$0"): $1"
+  exit 75
+}
+
 # open_scratch enters the scratch folder and builds headway there.
 open_scratch() {
+  local tool
+  for tool in go curl python3; do
+    command -v "$tool" >/dev/null || skip "there is no $tool"
+  done
   if [ -n "${1:-}" ]; then
     mkdir -p "$1"
     scratch=$(cd "$1" && pwd)
@@ -55,16 +66,12 @@ await() {
 }
 
 # python_env NAME PACKAGE... makes a virtual environment with packages, once.
-# Status 75 says that pip could not get them.
 python_env() {
   local name=$1
   shift
   [ -e "$name/complete" ] && return
-  python3 -m venv "$name"
-  if ! "$name/bin/pip" install -q --disable-pip-version-check "$@"; then
-    echo "SKIP pip can't install $*" >&2
-    exit 75
-  fi
+  python3 -m venv "$name" || skip "python3 makes no virtual environment"
+  "$name/bin/pip" install -q --disable-pip-version-check "$@" || skip "pip can't install $*"
   touch "$name/complete"
 }
 
@@ -91,12 +98,21 @@ counter() {
     END {printf "%.0f\n", sum}'
 }
 
-# ladder NAME URL FLAG... runs headway against a server and keeps the bundle as
-# $bundles/NAME. Its status is headway's.
+# ladder NAME URL FLAG... runs headway against a server, keeps the bundle as
+# $bundles/NAME, checks that the ladder was finished and shows it. Rungs may be
+# invalid, as on a busy machine: what is counted here counts all the same.
 ladder() {
-  local name=$1 url=$2
+  local name=$1 url=$2 ok=0
   shift 2
-  ./headway run --target "$url" --no-progress --out "$bundles/$name" "$@"
+  ./headway run --target "$url" --no-progress --out "$bundles/$name" "$@" >"$name.log" 2>&1 || true
+  if [ ! -e "$bundles/$name/result.json" ]; then
+    echo "FAIL $name: no result; the end of the log:"
+    tail -n 20 "$name.log"
+    exit 1
+  fi
+  [ "$(field "$name" 'r["status"]')" = complete ] || ok=1
+  check "$name" "$ok" "$(field "$name" 'r["status"]'), failures $(field "$name" 'failures()'), $(field "$name" 'reconnects()') reconnects"
+  field "$name" 'shape()'
 }
 
 # field NAME EXPRESSION prints a Python expression of a bundle's result r.
@@ -107,6 +123,11 @@ r = json.load(open(sys.argv[1]))
 total = lambda key: sum(rung["totals"][key] for rung in r["rungs"])
 failures = lambda: {c: n for rung in r["rungs"] for c, n in rung["requests"]["failures"].items() if n}
 reconnects = lambda: sum(rung["requests"]["reconnects"] for rung in r["rungs"])
+def shape():
+    row = "     N=%-4s in flight %-6.4g %6.4g req/s %8.5g tok/s  completed %s failed %s  %s %s"
+    rows = [row % (g["concurrency"], g["in_flight_mean"] or 0, g["request_throughput_per_s"] or 0, g["output_token_throughput_per_s"] or 0,
+                   g["totals"]["completed"], g["totals"]["failed"], g["verdict"], ",".join(x["code"] for x in g["reasons"])) for g in r["rungs"]]
+    return "\n".join(rows + ["     knee: %s at %s in flight" % (r["knee"]["status"], r["knee"]["in_flight"])])
 print(eval(sys.argv[2]))
 PY
 }
@@ -116,11 +137,6 @@ same() {
   local ok=1
   [ "$3" = "$4" ] && ok=0
   check "$1" "$ok" "$2: headway counts $3, the server $4"
-}
-
-# shape NAME prints the rungs of a bundle.
-shape() {
-  field "$1" '"\n".join("     N=%-4s in flight %-6s %6.1f req/s %8.1f tok/s  completed %s failed %s" % (g["concurrency"], g["in_flight_mean"], g["request_throughput_per_s"] or 0, g["output_token_throughput_per_s"] or 0, g["totals"]["completed"], g["totals"]["failed"]) for g in r["rungs"]) + "\n     knee: %s at %s" % (r["knee"]["status"], r["knee"]["in_flight"])'
 }
 
 # finish ends the script with status 1 when a check failed.
