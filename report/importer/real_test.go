@@ -2,10 +2,98 @@ package importer_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/compare"
+	"github.com/headway-bench/headway/report/gate"
+	"github.com/headway-bench/headway/report/knee"
 )
+
+// vllmLoads are the --max-concurrency of the runs of vLLM bench, against 8
+// slots.
+var vllmLoads = []int{1, 2, 4, 8, 16, 32}
+
+func vllmFiles() []string {
+	var names []string
+	for _, load := range vllmLoads {
+		names = append(names, fmt.Sprintf("real/vllm-bench-0.32.0_c%d.json", load))
+	}
+	return names
+}
+
+// TestRealVLLMBench holds what is imported to what encoding/json reads in files
+// that vLLM bench wrote, one of them in detail.
+func TestRealVLLMBench(t *testing.T) {
+	r := load(t, vllmFiles()...)
+	if len(r.Rungs) != len(vllmLoads) || r.Imported.Tool != "vllm-bench" || r.Server.ModelID != "truth" || r.Server.Engine != "" {
+		t.Fatalf("%d rungs by %s, model %q, engine %q", len(r.Rungs), r.Imported.Tool, r.Server.ModelID, r.Server.Engine)
+	}
+	for i, name := range vllmFiles() {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var source struct {
+			Completed         int64
+			RequestThroughput float64 `json:"request_throughput"`
+			OutputThroughput  float64 `json:"output_throughput"`
+			TTFT              float64 `json:"mean_ttft_ms"`
+			TPOT              float64 `json:"mean_tpot_ms"`
+			ITL               float64 `json:"mean_itl_ms"`
+			E2E               float64 `json:"mean_e2el_ms"`
+		}
+		if err := json.Unmarshal(b, &source); err != nil {
+			t.Fatal(err)
+		}
+		g := &r.Rungs[i]
+		if g.Mode != record.Closed || g.Concurrency != vllmLoads[i] || g.Requests.Completed != source.Completed || g.Requests.Failed != 0 {
+			t.Errorf("%s: %s, concurrency %d, %+v", name, g.Mode, g.Concurrency, g.Requests)
+		}
+		near(t, name+": req/s", g.RequestThroughputPerS, source.RequestThroughput)
+		near(t, name+": tok/s", g.OutputTokenThroughputPerS, source.OutputThroughput)
+		near(t, name+": TTFT", g.TTFT.Mean, source.TTFT)
+		near(t, name+": TPOT", g.TPOT.Mean, source.TPOT)
+		near(t, name+": ICL", g.ICL.Mean, source.ITL)
+		near(t, name+": E2E", g.E2E.Mean, source.E2E)
+		near(t, name+": in flight", g.InFlightMean, source.RequestThroughput*source.E2E/1000)
+	}
+}
+
+// What decides on a run of headway decides on an imported ladder: the knee of
+// 8 slots, the operating point, a gate, a comparison.
+func TestRealVLLMBenchDecides(t *testing.T) {
+	r := load(t, vllmFiles()...)
+	if at := r.Knee.InFlight.Or(0); r.Knee.Status != knee.Found || math.Abs(at/8-1) > 0.05 {
+		t.Errorf("knee %s at %v, want 8 within 5 %%", r.Knee.Status, at)
+	}
+	slos, err := profiles.ParseSLOs("ttft_p50=50ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := knee.OperatingPoint(r.Rungs, slos, knee.Economics{}); p.Concurrency.Or(0) != 8 {
+		t.Errorf("operating point %s at %v, want 8", p.Status, p.Concurrency)
+	}
+	if r.SingleUser.Concurrency.Or(0) != 1 {
+		t.Errorf("best speed of one user at %v, want 1", r.SingleUser.Concurrency)
+	}
+	run := []gate.Run{{Name: "vllm", Rungs: r.Rungs}}
+	for load, want := range map[int]gate.Status{8: gate.Pass, 16: gate.Fail} {
+		if v := gate.JudgeSLO(run, slos, gate.At{Concurrency: load}); v.Status != want {
+			t.Errorf("the gate at %d: %s, want %s: %+v", load, v.Status, want, v)
+		}
+	}
+	in := compare.Input{Name: "vllm", Profile: r.Profile, Rungs: r.Rungs, Definitions: r.Imported.Definitions}
+	c, err := compare.Compare([]compare.Input{in, in}, compare.Options{SLOs: slos})
+	if err != nil || c.Refused || c.Finding != compare.Same || len(c.AtLoad) != len(vllmLoads) {
+		t.Errorf("compared with itself: refused %v, %s, %d loads, %v", c.Refused, c.Finding, len(c.AtLoad), err)
+	}
+}
 
 // TestRealInferencePerf holds what is imported to what encoding/json reads in
 // files that inference-perf wrote.

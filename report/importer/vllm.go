@@ -90,7 +90,7 @@ func readServe(o object, unit serveUnit) (run, error) {
 	}
 	duration := o.positive("duration", "benchmark_duration")
 	r := run{
-		model: o.text("model_id", "model"), engine: o.text("backend", "endpoint_type", "framework"),
+		model: o.text("model_id", "model"), engine: serveEngine(o),
 		version: o.text("version"), metadata: o.scalars(serveKnown), arrivals: arrivalsOf(o),
 	}
 	r.settings = map[string]string{}
@@ -129,6 +129,16 @@ func readServe(o object, unit serveUnit) (run, error) {
 	serveLengths(&r, o, completed)
 	serveDetails(&r, o)
 	return r, nil
+}
+
+// serveEngine is the engine that the file names. A protocol that many engines
+// speak names none.
+func serveEngine(o object) string {
+	engine := o.text("backend", "endpoint_type", "framework")
+	if strings.HasPrefix(engine, "openai") {
+		return ""
+	}
+	return engine
 }
 
 func arrivalsOf(o object) string {

@@ -108,8 +108,8 @@ func Peak(rungs []record.Rung, e Economics) Operating {
 }
 
 // SingleUser is the valid load that gives one user the best speed: the most
-// output tokens per second and user, or the least E2E where that is unknown; of
-// speeds within 1 % the lowest load.
+// output tokens per second and user, or the least mean E2E where that is unknown;
+// of speeds within 1 % the lowest load.
 func SingleUser(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
 	for _, p := range validPoints(rungs, e) {
@@ -229,7 +229,7 @@ func speed(p Operating) float64 {
 	if v, ok := p.PerUserTokensPerS.Float(); ok {
 		return v
 	}
-	if v, ok := p.E2EP95MS.Float(); ok && v > 0 {
+	if v, ok := slo.Read(p.load, "e2e", "mean").Value.Float(); ok && v > 0 {
 		return 1 / v
 	}
 	return 0
