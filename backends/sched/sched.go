@@ -20,11 +20,17 @@ type Grant struct {
 	Slice time.Duration
 	// Nice is the threads' nice level; below 0 they go before others.
 	Nice int
+	// Realtime says that the threads go before all ordinary ones, whatever the
+	// load (SCHED_RR at the lowest of its priorities).
+	Realtime bool
 }
 
 // String says it in a few words.
 func (g Grant) String() string {
 	var parts []string
+	if g.Realtime {
+		parts = append(parts, "real-time priority")
+	}
 	if g.Slice > 0 {
 		parts = append(parts, fmt.Sprintf("time slices of %v", g.Slice))
 	}

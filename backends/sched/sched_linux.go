@@ -36,9 +36,11 @@ func ShortenSlices() Grant {
 	})
 }
 
-// Raise asks for short time slices and, where the system lets it (root,
-// CAP_SYS_NICE or RLIMIT_NICE), a higher priority for all threads of the
-// process. A priority that its user has chosen stands.
+// Raise asks for all threads of the process for the best of these that the
+// system lets it have: real-time priority, which the kernel keeps from taking
+// the last twentieth of a processor (root, CAP_SYS_NICE or RLIMIT_RTPRIO), a
+// lower nice level (RLIMIT_NICE), short time slices. A nice level that the user
+// has chosen stands.
 func Raise() Grant {
 	g := ShortenSlices()
 	if g.Nice != 0 {
@@ -46,7 +48,10 @@ func Raise() Grant {
 	}
 	return apply(func(tid int, all *Grant) {
 		*all = g
-		if unix.Setpriority(unix.PRIO_PROCESS, tid, raised) == nil {
+		rr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
+		if unix.SchedSetAttr(tid, &rr, 0) == nil {
+			*all = Grant{Realtime: true}
+		} else if unix.Setpriority(unix.PRIO_PROCESS, tid, raised) == nil {
 			all.Nice = raised
 		}
 	})
@@ -84,14 +89,24 @@ func Apart(f func() error) error {
 		// The thread is not unlocked and so ends with the goroutine: nothing
 		// else is to run at its priority.
 		runtime.LockOSThread()
-		if attr, err := unix.SchedGetAttr(0, 0); err == nil && attr.Policy == unix.SCHED_NORMAL {
-			attr.Runtime = 0
-			if attr.Nice == raised {
-				attr.Nice = 0
-			}
-			_ = unix.SchedSetAttr(0, attr, 0)
-		}
+		lower()
 		done <- f()
 	}()
 	return <-done
+}
+
+// lower undoes for the calling thread what Raise did.
+func lower() {
+	attr, err := unix.SchedGetAttr(0, 0)
+	switch {
+	case err != nil:
+		return
+	case attr.Policy == unix.SCHED_RR:
+		attr = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+	case attr.Nice == raised:
+		attr.Nice = 0
+	}
+	attr.Runtime = 0
+	// A thread whose priority can't be lowered keeps it.
+	_ = unix.SchedSetAttr(0, attr, 0)
 }

@@ -1,58 +1,63 @@
 package sched
 
 import (
-	"os/exec"
 	"runtime"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-func TestRaise(t *testing.T) {
-	runtime.LockOSThread()
-	before, err := unix.SchedGetAttr(0, 0)
+func attributes(t *testing.T) *unix.SchedAttr {
+	t.Helper()
+	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		t.Skip("no scheduling attributes here:", err)
 	}
+	return attr
+}
+
+func TestRaiseSaysWhatThreadsHave(t *testing.T) {
+	runtime.LockOSThread()
+	before := attributes(t)
 	g := Raise()
-	attr, err := unix.SchedGetAttr(0, 0)
-	if err != nil {
-		t.Fatal(err)
+	attr := attributes(t)
+	if g.Realtime != (attr.Policy == unix.SCHED_RR) {
+		t.Errorf("policy %d, and real time is said to be %v", attr.Policy, g.Realtime)
 	}
-	if g.Slice > 0 && attr.Runtime != uint64(g.Slice) {
+	if !g.Realtime && g.Slice > 0 && attr.Runtime != uint64(g.Slice) {
 		t.Errorf("the slice is %d ns, and %v is said", attr.Runtime, g.Slice)
 	}
 	if int(attr.Nice) != g.Nice {
 		t.Errorf("nice is %d, and %d is said", attr.Nice, g.Nice)
 	}
-	if before.Nice != 0 && attr.Nice != before.Nice {
-		t.Errorf("the user's nice %d became %d", before.Nice, attr.Nice)
-	}
-	if g.Slice > 0 && !strings.Contains(g.String(), "100µs") {
-		t.Errorf("%q does not tell the slice", g)
+	if before.Nice != 0 && (attr.Nice != before.Nice || g.Realtime) {
+		t.Errorf("the user's nice %d became %d, real time %v", before.Nice, attr.Nice, g.Realtime)
 	}
 }
 
-func TestApartLeavesChildrenOrdinary(t *testing.T) {
+func TestApartIsOrdinary(t *testing.T) {
 	runtime.LockOSThread()
-	before, err := unix.SchedGetAttr(0, 0)
-	if err != nil || before.Nice == raised {
-		before = &unix.SchedAttr{}
-	}
-	Raise()
-	var out []byte
+	chosen := Raise()
 	if err := Apart(func() error {
-		attr, err := unix.SchedGetAttr(0, 0)
-		if err == nil && attr.Runtime == uint64(slice) {
-			t.Error("the thread apart has short slices")
+		attr := attributes(t)
+		if attr.Policy != unix.SCHED_NORMAL || attr.Runtime == uint64(slice) || chosen.Nice == raised && attr.Nice != 0 {
+			t.Errorf("the thread apart has %+v", *attr)
 		}
-		out, err = exec.Command("nice").Output()
-		return err
+		return nil
 	}); err != nil {
-		t.Skip("no program nice:", err)
+		t.Error(err)
 	}
-	if got := strings.TrimSpace(string(out)); got != "0" && before.Nice == 0 {
-		t.Errorf("a child has nice %s", got)
+}
+
+func TestGrantInWords(t *testing.T) {
+	for want, g := range map[string]Grant{
+		"nothing":                        {},
+		"real-time priority":             {Realtime: true},
+		"time slices of 100µs":           {Slice: slice, Nice: 5},
+		"time slices of 100µs, nice -15": {Slice: slice, Nice: raised},
+	} {
+		if got := g.String(); got != want {
+			t.Errorf("%+v is %q, want %q", g, got, want)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"headway": main})
+	testscript.Main(m, map[string]func(){"headway": main, "bareclient": bareClient})
 }
 
 // TestScripts runs the command line as a user does: exit code, stdout, stderr.

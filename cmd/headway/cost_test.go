@@ -1,0 +1,104 @@
+//go:build unix
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cost is what one client process took.
+type cost struct {
+	cpu, wall time.Duration
+	rss       float64 // MiB at most
+}
+
+// costOf sends n requests of so many tokens, c at a time, by one of the
+// clients, and returns what its process took.
+func costOf(b *testing.B, client, url string, n, c, tokens int) cost {
+	b.Helper()
+	var cmd *exec.Cmd
+	if client == "headway" {
+		cmd = headwayCommand(b, "run", "--quiet", "--target", url, "--out", filepath.Join(b.TempDir(), "run"), "--offline", strconv.Itoa(n),
+			"--set", "load.offline.max_in_flight="+strconv.Itoa(c), "--input-tokens", "32", "--output-tokens", strconv.Itoa(tokens), "--repeats", "1")
+	} else {
+		path, err := exec.LookPath("bareclient")
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd = exec.CommandContext(b.Context(), path, "-url", url, "-n", strconv.Itoa(n), "-c", strconv.Itoa(c), "-tokens", strconv.Itoa(tokens))
+	}
+	start := time.Now()
+	// A flood is no valid measurement of latency, and is not asked to be one.
+	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitNoResult {
+		b.Fatalf("%s: %v\n%s", client, err, out)
+	}
+	wall := time.Since(start)
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	unit := 1024.0 // of Maxrss, in bytes
+	if runtime.GOOS == "darwin" {
+		unit = 1
+	}
+	return cost{cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), wall: wall, rss: float64(usage.Maxrss) * unit / (1 << 20)}
+}
+
+// BenchmarkCost is what `headway run` costs, as a process and with everything
+// that it writes, beside the barest client of the same server. What a process
+// takes to start is subtracted: two runs of different length or width. It is
+// run once:
+//
+//	go test ./cmd/headway -run '^$' -bench Cost -benchtime 1x
+func BenchmarkCost(b *testing.B) {
+	// perEvent is the processor time of an event in microseconds: two lengths
+	// of the same requests.
+	perEvent := func(b *testing.B, law string, n, c, short, long int) {
+		ratio(b, "cpu-us/event", func(client string) float64 {
+			s := startMeasured(b, "--law", law)
+			defer s.stop()
+			a, z := costOf(b, client, s.url, n, c, short), costOf(b, client, s.url, n, c, long)
+			return float64((z.cpu - a.cpu).Microseconds()) / float64(n*(long-short))
+		})
+	}
+	b.Run("flooded", func(b *testing.B) { perEvent(b, "ttft=0ms,itl=0ms", 640, 16, 64, 512) })
+	b.Run("256streams-20ms", func(b *testing.B) { perEvent(b, "ttft=20ms,itl=20ms", 256, 256, 64, 256) })
+	b.Run("requests-C=32", func(b *testing.B) {
+		ratio(b, "req/s", func(client string) float64 {
+			s := startMeasured(b, "--law", "ttft=0ms,itl=0ms")
+			defer s.stop()
+			a, z := costOf(b, client, s.url, 2000, 32, 1), costOf(b, client, s.url, 32000, 32, 1)
+			return 30000 / (z.wall - a.wall).Seconds()
+		})
+	})
+	b.Run("memory", func(b *testing.B) {
+		ratio(b, "KiB/stream", func(client string) float64 {
+			s := startMeasured(b, "--law", "ttft=1s,itl=500ms")
+			defer s.stop()
+			a, z := costOf(b, client, s.url, 1000, 1000, 8), costOf(b, client, s.url, 5000, 5000, 8)
+			b.Logf("%s: %.0f MiB at 1,000 streams, %.0f at 5,000", client, a.rss, z.rss)
+			return (z.rss - a.rss) * 1024 / 4000
+		})
+	})
+	b.Run("10requests", func(b *testing.B) {
+		ratio(b, "s", func(client string) float64 {
+			s := startMeasured(b, "--law", "ttft=0ms,itl=0ms")
+			defer s.stop()
+			return costOf(b, client, s.url, 10, 10, 1).wall.Seconds()
+		})
+	})
+}
+
+// ratio reports a figure of the two clients and headway's over the bare one's.
+func ratio(b *testing.B, unit string, figure func(client string) float64) {
+	b.Helper()
+	bare, own := figure("bare"), figure("headway")
+	b.Logf("bare %.3f, headway %.3f %s: ratio %.2f", bare, own, unit, own/bare)
+	b.ReportMetric(bare, "bare-"+unit)
+	b.ReportMetric(own, unit)
+	b.ReportMetric(own/bare, "ratio")
+	b.ReportMetric(0, "ns/op")
+}
