@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -87,38 +88,63 @@ func TestLadderFollowsItsLaw(t *testing.T) {
 }
 
 // The same seed against a real server's timing would be no proof: an
-// independent first-come-first-served queue is.
+// independent first-come-first-served queue is. A cap on requests in flight
+// moves the waiting from the server to the client: the service time gets
+// shorter, the response time stays.
 func TestOpenLoopMatchesAFIFOQueue(t *testing.T) {
+	const slots, service = 4, 500 * time.Millisecond
 	s := simulator(t, "slots=4,ttft=500ms,itl=1ms")
-	p := profile(profiles.Load{Open: &profiles.OpenLoad{Rate: []float64{12}, Arrivals: "poisson"}})
-	p.Workload.OutputTokens = fixed(1)
-	p.Stage.Warmup, p.Stage.Measure, p.Stage.Drain = profiles.Warmup{}, dur(20*time.Second), dur(time.Minute)
-	r := ladder(t, s, p)[0]
+	for _, most := range []int{0, 8, slots} {
+		t.Run(fmt.Sprintf("max_in_flight=%d", most), func(t *testing.T) {
+			p := profile(profiles.Load{Open: &profiles.OpenLoad{Rate: []float64{12}, Arrivals: "poisson", MaxInFlight: most}})
+			p.Workload.OutputTokens = fixed(1)
+			p.Stage.Warmup, p.Stage.Measure, p.Stage.Drain = profiles.Warmup{}, dur(20*time.Second), dur(time.Minute)
+			r := ladder(t, s, p)[0]
 
-	plan, err := loadgen.NewPlan(p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schedule, err := plan.Rungs[0].Schedule()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var free [4]time.Duration
-	var response []float64
-	for at, ok := schedule.Next(); ok && at < 20*time.Second; at, ok = schedule.Next() {
-		slices.Sort(free[:])
-		free[0] = max(at, free[0]) + 500*time.Millisecond
-		response = append(response, (free[0]-at).Seconds()*1e3)
-	}
-	slices.Sort(response)
-	if r.Requests.Completed != int64(len(response)) {
-		t.Fatalf("%d requests, the schedule has %d", r.Requests.Completed, len(response))
-	}
-	if want := response[len(response)-1]; !near(r.E2EResponse.Max, want, 0.001) {
-		t.Errorf("longest response %v ms, by hand %.1f", r.E2EResponse.Max, want)
-	}
-	if want := response[(len(response)+1)/2-1]; !near(r.E2EResponse.P50, want, 0.01) {
-		t.Errorf("median response %v ms, by hand %.1f", r.E2EResponse.P50, want)
+			plan, err := loadgen.NewPlan(p, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			schedule, err := plan.Rungs[0].Schedule()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var free [slots]time.Duration
+			var ends []time.Duration
+			var response, served []float64
+			for at, ok := schedule.Next(); ok && at < 20*time.Second; at, ok = schedule.Next() {
+				sent := at
+				if n := len(ends); most > 0 && n >= most {
+					sent = max(at, ends[n-most])
+				}
+				slices.Sort(free[:])
+				free[0] = max(at, free[0]) + service
+				ends = append(ends, free[0])
+				response = append(response, (free[0]-at).Seconds()*1e3)
+				served = append(served, (free[0]-sent).Seconds()*1e3)
+			}
+			if r.Requests.Completed != int64(len(response)) {
+				t.Fatalf("%d requests, the schedule has %d", r.Requests.Completed, len(response))
+			}
+			for _, c := range []struct {
+				name      string
+				got       record.Value
+				of        []float64
+				quantile  float64
+				tolerance float64
+			}{
+				{"longest response", r.E2EResponse.Max, response, 1, 0.001},
+				{"p95 response", r.E2EResponse.P95, response, 0.95, 0.02},
+				{"median response", r.E2EResponse.P50, response, 0.5, 0.01},
+				{"longest service", r.E2E.Max, served, 1, 0.001},
+				{"median service", r.E2E.P50, served, 0.5, 0.01},
+			} {
+				slices.Sort(c.of)
+				if want := c.of[int(math.Ceil(c.quantile*float64(len(c.of))))-1]; !near(c.got, want, c.tolerance) {
+					t.Errorf("%s %v ms, by hand %.1f", c.name, c.got, want)
+				}
+			}
+		})
 	}
 }
 
