@@ -64,7 +64,7 @@ type experiment struct {
 	input             int // tokens of the prompt; 0 for 8
 	asked             int // output tokens
 	scripts           []script
-	timeout           time.Duration // of a request; 0 for a minute
+	timeout           time.Duration // of a request; 0 for half a minute
 	inFlight          int           // 0 for one
 }
 
@@ -163,7 +163,7 @@ func (x experiment) offer(t *testing.T, client backends.Client) observed {
 			InputTokens: profiles.Length{Kind: "fixed", Value: cmp.Or(x.input, 8)}, OutputTokens: profiles.Length{Kind: "fixed", Value: x.asked}, Prompt: "text",
 		},
 		Load:  profiles.Load{Offline: &profiles.OfflineLoad{Requests: len(x.scripts), MaxInFlight: max(1, x.inFlight)}},
-		Stage: profiles.Stage{Drain: span(time.Minute), Repeats: 1, Timeout: span(cmp.Or(x.timeout, time.Minute))},
+		Stage: profiles.Stage{Drain: span(time.Minute), Repeats: 1, Timeout: span(cmp.Or(x.timeout, 30*time.Second))},
 	}
 	source, err := prompt.New(t.Context(), prompt.Config{Workload: &p.Workload, Client: client, Run: "r"})
 	if err != nil {

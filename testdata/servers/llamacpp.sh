@@ -41,7 +41,7 @@ check "llama-server name" "$([ "$(field ladder 'r["server"]["engine"]')" = llama
 # streams back to back may fail.
 before=$(tokens)
 ok=0
-ladder streams "$url" --input-tokens 16 --output-tokens 2 --concurrency 1 --warmup 0s --measure 1s --min-requests 200 \
+ladder streams "$url" --input-tokens 40 --output-tokens 2 --concurrency 1 --warmup 0s --measure 1s --min-requests 200 \
   --set stage.max_duration=3m
 completed=$(field streams 'total("completed")')
 failed=$(field streams 'total("failed")')
