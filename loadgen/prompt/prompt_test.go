@@ -265,6 +265,10 @@ func TestUsageSizesWordsOfSeveralTokens(t *testing.T) {
 		if got := c.count(t, items(t, s, 9, 1)[0].Prompt); distance(got, wanted) > 8+wanted/20 {
 			t.Errorf("%d tokens after learning, want about %d", got, wanted)
 		}
+		template := c.count(t, s.prompt(""))
+		if got := s.Overhead(); distance(got, template) > 10+wanted/100 {
+			t.Errorf("a template of %d tokens is taken for %d", template, got)
+		}
 	}
 }
 
