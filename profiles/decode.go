@@ -247,6 +247,9 @@ var scalarHints = map[string]string{
 
 // integer reads a whole number; 64.0 is one, 64.5 and "64" are not.
 func (d *decoder) integer(n ast.Node, path string) (int64, bool) {
+	if d.ambiguous(n, path) {
+		return 0, false
+	}
 	switch n := n.(type) {
 	case *ast.IntegerNode:
 		switch i := n.Value.(type) {
@@ -270,6 +273,9 @@ func (d *decoder) integer(n ast.Node, path string) (int64, bool) {
 
 // number reads a finite number.
 func (d *decoder) number(n ast.Node, path string) (float64, bool) {
+	if d.ambiguous(n, path) {
+		return 0, false
+	}
 	switch n := n.(type) {
 	case *ast.IntegerNode:
 		switch i := n.Value.(type) {
@@ -285,6 +291,18 @@ func (d *decoder) number(n ast.Node, path string) (float64, bool) {
 	}
 	d.fail(n, path, "", "needs a number, not %s", shown(n))
 	return 0, false
+}
+
+// octal is a number that starts with a 0 it does not need.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]`)
+
+// ambiguous refuses 010, which is 8 to some readers of YAML and 10 to others.
+func (d *decoder) ambiguous(n ast.Node, path string) bool {
+	if _, ok := n.(*ast.IntegerNode); !ok || !octal.MatchString(n.GetToken().Value) {
+		return false
+	}
+	d.fail(n, path, "write the number without a leading 0", "%s is octal to some readers of YAML and decimal to others", n.GetToken().Value)
+	return true
 }
 
 // key returns the text of a mapping's key.

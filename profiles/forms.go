@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Kinds of Length.
@@ -326,8 +325,8 @@ type hardwareJSON struct {
 
 // decodeJSON reads a form from JSON, which is YAML too.
 func decodeJSON(b []byte, form noder) error {
-	file, err := parser.ParseBytes(b, 0)
-	if err != nil || len(file.Docs) != 1 || file.Docs[0].Body == nil {
+	file, fault := parseYAML(b)
+	if fault != nil || len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return Errors{{Message: "no value of a profile"}}
 	}
 	d := decoder{pos: map[string]position{}}

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
-// maxSize bounds a profile's text, in bytes.
-const maxSize = 1 << 20
+// Bounds of a profile: the bytes of its text, and the faults that are told.
+const (
+	maxSize   = 256 << 10
+	maxFaults = 50
+)
 
 // Parse reads one profile in its YAML form; name is what messages call it. The
 // form is strict: faults come back together, as Errors in the order of the text.
@@ -36,6 +38,10 @@ func Parse(r io.Reader, name string) (*Profile, error) {
 	p.complete()
 	d.errs = append(d.errs, d.place(d.unrelated(p.check()))...)
 	d.errs.sort()
+	if len(d.errs) > maxFaults {
+		more := len(d.errs) - maxFaults
+		d.errs = append(d.errs[:maxFaults], Error{File: d.file, Message: fmt.Sprintf("has %d more faults", more), Hint: "mend these first"})
+	}
 	if len(d.errs) > 0 {
 		return nil, d.errs
 	}
@@ -49,17 +55,10 @@ func (d *decoder) document(text []byte) ast.Node {
 		d.errs = append(d.errs, Error{File: d.file, Message: fmt.Sprintf("is larger than %d bytes", maxSize), Hint: "a profile is a page of YAML; is this the right file?"})
 		return nil
 	}
-	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		fault := Error{File: d.file, Message: err.Error()}
-		if syntax, ok := errors.AsType[yaml.Error](err); ok {
-			fault.Message = syntax.GetMessage()
-			if token := syntax.GetToken(); token != nil && token.Position != nil {
-				fault.Line, fault.Column = token.Position.Line, token.Position.Column
-			}
-		}
-		fault.Message = "is no YAML: " + fault.Message
-		d.errs = append(d.errs, fault)
+	file, fault := parseYAML(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if fault != nil {
+		fault.File = d.file
+		d.errs = append(d.errs, *fault)
 		return nil
 	}
 	var root ast.Node
@@ -80,10 +79,14 @@ func (d *decoder) document(text []byte) ast.Node {
 }
 
 // unrelated leaves out faults of the validator that may only follow from what
-// could not be decoded: those in the same block.
+// could not be decoded: those in the same block, and all where the profile
+// itself is no mapping.
 func (d *decoder) unrelated(found Errors) Errors {
 	return slices.DeleteFunc(found, func(f Error) bool {
 		return slices.ContainsFunc(d.errs, func(e Error) bool {
+			if e.Field == "" {
+				return true
+			}
 			block := e.Field
 			if cut := strings.LastIndex(block, "."); cut > 0 {
 				block = block[:cut]

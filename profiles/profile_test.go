@@ -3,6 +3,7 @@ package profiles
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -331,6 +332,62 @@ func TestParseBoundsItsInput(t *testing.T) {
 	_, err := Parse(strings.NewReader("# "+strings.Repeat("x", maxSize)), "big.yaml")
 	if err == nil || !strings.Contains(err.Error(), "is larger than") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestParseBoundsDepth(t *testing.T) {
+	for name, tail := range map[string]string{
+		"brackets":      "x: " + strings.Repeat("[", 100_000),
+		"braces":        "x: " + strings.Repeat("{a: ", 10_000),
+		"dashes":        "x:\n  " + strings.Repeat("- ", 10_000),
+		"question":      strings.Repeat("? ", 10_000) + "a",
+		"anchors":       "x: " + strings.Repeat("&a ", 10_000) + "1",
+		"hidden closes": "x: " + strings.Repeat(`["]", `, 10_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(strings.NewReader(minimal+"\n"+tail), "deep.yaml")
+			if err == nil || !strings.Contains(err.Error(), "nests deeper than 100") {
+				t.Errorf("got %.300v", err)
+			}
+			if err := new(Profile).Set("stage.measure", tail); err == nil {
+				t.Error("Set took it")
+			}
+		})
+	}
+}
+
+func TestParseBoundsItsFaults(t *testing.T) {
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "k%d: 1\n", i)
+	}
+	_, err := Parse(strings.NewReader(text.String()), "many.yaml")
+	if faults, ok := errors.AsType[Errors](err); !ok || len(faults) != maxFaults+1 || !strings.Contains(err.Error(), "more faults") {
+		t.Errorf("%d faults: %.300v", len(faults), err)
+	}
+}
+
+func TestParseTakesAByteOrderMark(t *testing.T) {
+	if _, err := Parse(strings.NewReader("\ufeff"+minimal), "bom.yaml"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseTellsOneFaultOfWhatIsNoMapping(t *testing.T) {
+	for _, text := range []string{"- a", "5", "null", "[1, 2]", "\x00\x01\x02"} {
+		_, err := Parse(strings.NewReader(text), "p.yaml")
+		if faults, ok := errors.AsType[Errors](err); !ok || len(faults) != 1 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestParseRefusesOctal(t *testing.T) {
+	for value, want := range map[string]bool{"010": false, "+08": false, "0_1": false, "10": true, "0x10": true} {
+		_, err := Parse(strings.NewReader(strings.Replace(minimal, "concurrency: [1, 2]", "concurrency: ["+value+"]", 1)), "p.yaml")
+		if ok := err == nil; ok != want {
+			t.Errorf("%s: %v", value, err)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Set overrides one field by its dotted path, as --set path=value does. It is
@@ -133,8 +132,8 @@ func (d *decoder) inline(v reflect.Value, path, text string) ast.Node {
 	if _, ok := v.Addr().Interface().(*SLOs); ok && !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return &ast.StringNode{BaseNode: &ast.BaseNode{}, Value: text}
 	}
-	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
-	if err != nil || len(file.Docs) != 1 || file.Docs[0].Body == nil {
+	file, fault := parseYAML([]byte(text))
+	if fault != nil || len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		d.errs = append(d.errs, Error{Field: path, Message: fmt.Sprintf("%q is no value", quotable(text)), Hint: "write it as it stands in a profile's YAML"})
 		return nil
 	}
