@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"reflect"
@@ -21,8 +22,9 @@ import (
 	"github.com/headway-bench/headway/backends"
 )
 
-// maxFile bounds a backend file, in bytes.
-const maxFile = 1 << 20
+// maxFile bounds a backend file, in bytes, and with it how deep one may nest:
+// the YAML parser takes memory with the square of the depth.
+const maxFile = 16 << 10
 
 // Error is a fault of a backend file.
 type Error struct {
@@ -52,16 +54,17 @@ func (e *Error) Error() string {
 
 // Load reads a backend file. Faults of its content are joined *Errors.
 func Load(file string) (*Backend, error) {
-	info, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("backend file: %w", err)
 	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("backend file %s: larger than %d bytes", file, maxFile)
-	}
-	data, err := os.ReadFile(file)
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("backend file: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("backend file %s: larger than %d bytes; it is a page of YAML: is this the right file?", file, maxFile)
 	}
 	return Parse(data, file)
 }
