@@ -229,6 +229,10 @@ func (s *Server) detokenize(c *call) {
 	var text []byte
 	var j utf8Joiner
 	for _, id := range r.Tokens {
+		if id < 0 || int(id) >= s.info.VocabSize {
+			c.refuse(badValue("tokens", "token id %d is outside the vocabulary of %d", id, s.info.VocabSize))
+			return
+		}
 		text = j.append(text, s.pieces.of(id))
 	}
 	b := appendQuoted([]byte(`{"prompt":`), j.flush(text))

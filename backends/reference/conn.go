@@ -61,7 +61,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.nc.Close()
 	for {
-		c.limit.N = maxHead + maxBody
+		c.limit.N = maxHead
 		_, err := c.br.Peek(1)
 		accepted := clock.Now()
 		if st := c.cur; st != nil {
@@ -86,9 +86,14 @@ func (c *conn) request(accepted int64) bool {
 	r, err := http.ReadRequest(c.br)
 	if err != nil {
 		c.closing = true
+		if c.limit.N <= 0 {
+			c.reply(431, jsonBody, badValue("", "the head of the request is larger than %d bytes", maxHead).body())
+			return false
+		}
 		c.reply(400, jsonBody, badShape("", "not an HTTP request: %v", err).body())
 		return false
 	}
+	c.limit.N += maxBody
 	c.chunked = r.ProtoAtLeast(1, 1)
 	c.closing = r.Close
 	c.head = r.Method == http.MethodHead
@@ -105,6 +110,8 @@ func (c *conn) request(accepted int64) bool {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			c.reply(413, jsonBody, badValue("", "the body is larger than %d bytes", maxBody).body())
+		} else {
+			c.reply(400, jsonBody, badShape("", "the body can't be read: %v", err).body())
 		}
 		return false
 	}

@@ -373,6 +373,24 @@ func TestConnections(t *testing.T) {
 			t.Errorf("got %d %q", r.StatusCode, b)
 		}
 	})
+	t.Run("a head too large", func(t *testing.T) {
+		head := "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: "
+		if r, b := read(t, dial(t, head+strings.Repeat("a", 1<<20-len(head)))); r.StatusCode != 431 || !r.Close {
+			t.Errorf("got %d %q", r.StatusCode, b)
+		}
+	})
+	t.Run("a chunk of no size", func(t *testing.T) {
+		if r, b := read(t, dial(t, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")); r.StatusCode != 400 || !r.Close || !strings.Contains(b, "can't be read") {
+			t.Errorf("got %d %q", r.StatusCode, b)
+		}
+	})
+	t.Run("ids outside the vocabulary", func(t *testing.T) {
+		for _, id := range []int{-1, 1 << 30} {
+			if r, b := send(t, "POST", "http://"+s.Addr()+"/detokenize", fmt.Sprintf(`{"tokens":[%d]}`, id)); r.StatusCode != 400 || !strings.Contains(b, "outside the vocabulary") {
+				t.Errorf("%d: got %d %q", id, r.StatusCode, b)
+			}
+		}
+	})
 	t.Run("a body too large", func(t *testing.T) {
 		if r, b := read(t, dial(t, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")); r.StatusCode != 413 || !r.Close {
 			t.Errorf("got %d %q", r.StatusCode, b)
