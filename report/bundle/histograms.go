@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,7 +17,7 @@ func (b *Bundle) Histograms() (map[string]*hdrhistogram.Histogram, error) {
 	if b.Dir == "" {
 		return out, nil
 	}
-	f, err := os.Open(filepath.Join(b.Dir, HistogramsFile))
+	f, err := openPart(filepath.Join(b.Dir, HistogramsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}

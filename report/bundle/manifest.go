@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // ManifestSchema names the version of manifest.json.
@@ -126,6 +127,9 @@ func Verify(dir string) []error {
 
 // notABundle turns a missing manifest into advice.
 func notABundle(dir string, err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("%s is a file: name the directory of the bundle", dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if strings.Contains(filepath.Base(dir), ".partial-") {
 			return fmt.Errorf("missing: the run that wrote %s was cut before it could finish", dir)

@@ -13,9 +13,13 @@ import (
 	"strings"
 )
 
-// MaxResultBytes bounds what is read of one result.json; a ladder of a
-// thousand rungs takes a hundredth of it.
-const MaxResultBytes = 256 << 20
+// Bounds of what is read as results: a ladder of a thousand rungs takes a tenth
+// of each. Between two values of JSON stands a comma, so that commas bound the
+// memory that the values take.
+const (
+	MaxResultBytes  = 128 << 20
+	maxResultCommas = 4 << 20
+)
 
 // Bundle is an opened result. Dir is "" when only a result.json was given, and
 // then there are no requests and no histograms.
@@ -32,14 +36,19 @@ func Open(path string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(all) != 1 {
-		names := make([]string, len(all))
-		for i, b := range all {
-			names[i] = b.Path
-		}
-		return nil, fmt.Errorf("%s holds %d results, one is needed: name one of %s", path, len(all), strings.Join(names, ", "))
+	if len(all) == 1 {
+		return all[0], nil
 	}
-	return all[0], nil
+	var names []string
+	for _, b := range all {
+		if b.Dir != "" {
+			names = append(names, b.Path)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s holds %d results, one is needed", path, len(all))
+	}
+	return nil, fmt.Errorf("%s holds %d results, one is needed: name one of %s", path, len(all), strings.Join(names, ", "))
 }
 
 // OpenAll reads every result at path: one for a bundle directory or a
@@ -54,7 +63,7 @@ func OpenAll(path string, stdin io.Reader) ([]*Bundle, error) {
 		return nil, fmt.Errorf("open result: %w", err)
 	}
 	if !info.IsDir() {
-		return openFile(path)
+		return openFile(path, os.Open)
 	}
 	if index, err := readIndex(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
@@ -62,7 +71,7 @@ func OpenAll(path string, stdin io.Reader) ([]*Bundle, error) {
 		}
 		return openMatrix(path, index)
 	}
-	all, err := openFile(filepath.Join(path, ResultFile))
+	all, err := openFile(filepath.Join(path, ResultFile), openPart)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s is no bundle: it has no %s: %w", path, ResultFile, err)
@@ -76,8 +85,21 @@ func OpenAll(path string, stdin io.Reader) ([]*Bundle, error) {
 	return all, nil
 }
 
-func openFile(path string) ([]*Bundle, error) {
-	f, err := os.Open(path)
+// openPart opens a file of a bundle, which is a regular one: to open or read a
+// pipe or a device might never end.
+func openPart(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+func openFile(path string, open func(string) (*os.File, error)) ([]*Bundle, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open result: %w", err)
 	}
@@ -108,6 +130,10 @@ func Read(r io.Reader, name string) ([]*Bundle, error) {
 	if len(b) > MaxResultBytes {
 		return nil, fmt.Errorf("%s: larger than %d MiB, no result is", name, MaxResultBytes>>20)
 	}
+	if n := bytes.Count(b, []byte(",")); n > maxResultCommas {
+		return nil, fmt.Errorf("%s: has about %d values, no result has as many", name, n)
+	}
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	raws := []json.RawMessage{b}
 	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && t[0] == '[' {
 		raws = nil
@@ -140,6 +166,9 @@ func decodeResult(b []byte) (*Result, error) {
 	if head.Schema != Schema {
 		return nil, schemaError(head.Schema, Schema)
 	}
+	if err := uniqueKeys(b); err != nil {
+		return nil, err
+	}
 	if err := Validate(b); err != nil {
 		return nil, err
 	}
@@ -157,8 +186,12 @@ func schemaError(got, want string) error {
 	gotFamily, gotVersion, _ := strings.Cut(got, "/v")
 	if gotFamily == family {
 		g, err := strconv.Atoi(gotVersion)
-		if w, _ := strconv.Atoi(version); err == nil && g > w {
+		w, _ := strconv.Atoi(version)
+		switch {
+		case err == nil && g > w:
 			return fmt.Errorf("schema %q: %w (%s): use a newer headway", got, ErrNewer, want)
+		default:
+			return fmt.Errorf("schema %q is no version that this headway reads, which is %s", got, want)
 		}
 	}
 	if got == "" {
@@ -192,8 +225,10 @@ func at(b []byte, d *json.Decoder, err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		offset = syntax.Offset - 1
+	case errors.As(err, &typ) && typ.Field != "":
+		return fmt.Errorf("%s: %s does not fit there", typ.Field, typ.Value)
 	case errors.As(err, &typ):
-		offset = typ.Offset
+		return fmt.Errorf("holds %s, an object is expected", typ.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		offset = int64(len(b))
 	}
@@ -206,9 +241,50 @@ func position(b []byte, offset int64) (line, col int) {
 	return 1 + bytes.Count(head, []byte("\n")), len(head) - bytes.LastIndexByte(head, '\n')
 }
 
+// uniqueKeys refuses an object that has a key twice: readers differ in which of
+// the two they take.
+func uniqueKeys(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var objects []map[string]bool // of the open brackets; nil for a list
+	key := false                  // a key or the end of an object is next
+	for {
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return at(b, d, err)
+		}
+		switch t := t.(type) {
+		case json.Delim:
+			switch t {
+			case '{':
+				objects = append(objects, map[string]bool{})
+			case '[':
+				objects = append(objects, nil)
+			default:
+				objects = objects[:len(objects)-1]
+			}
+		case string:
+			if key {
+				seen := objects[len(objects)-1]
+				if seen[t] {
+					line, col := position(b, d.InputOffset())
+					return fmt.Errorf("line %d, column %d: the key %q stands twice", line, col, t)
+				}
+				seen[t] = true
+				key = false
+				continue
+			}
+		}
+		key = len(objects) > 0 && objects[len(objects)-1] != nil
+	}
+}
+
 // readBounded reads a small file of the bundle.
 func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openPart(path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -47,7 +46,7 @@ func (b *Bundle) Requests() iter.Seq2[Request, error] {
 		if b.Dir == "" {
 			return
 		}
-		f, err := os.Open(filepath.Join(b.Dir, RequestsFile))
+		f, err := openPart(filepath.Join(b.Dir, RequestsFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}

@@ -341,7 +341,7 @@ func (l *requestLog) abandon() {
 
 // hashFile returns size and SHA-256 of a file.
 func hashFile(path string) (size int64, sum string, err error) {
-	f, err := os.Open(path)
+	f, err := openPart(path)
 	if err != nil {
 		return 0, "", err
 	}
