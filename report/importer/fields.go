@@ -45,15 +45,37 @@ func (o object) has(keys ...string) bool {
 	return true
 }
 
-// num returns the first of the keys that holds a number, or a text that is one.
+// maxFigure bounds a number that is taken for a measurement: nanoseconds since
+// 1970 are the largest that the tools write.
+const maxFigure = 1e19
+
+// figure is a measured number; what is below 0 or absurd is unknown.
+func figure(f float64) record.Value {
+	if f >= 0 && f <= maxFigure {
+		return record.Known(f)
+	}
+	return record.Value{}
+}
+
+// parsed is the figure that a text holds; "-", NaN and words are unknown.
+func parsed(text string) record.Value {
+	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return record.Value{}
+	}
+	return figure(f)
+}
+
+// num returns the first of the keys that holds a number, or a text that is one,
+// as a figure.
 func (o object) num(keys ...string) record.Value {
 	for _, k := range keys {
 		switch v := o[k].(type) {
 		case float64:
-			return record.Known(v)
+			return figure(v)
 		case string:
-			if f, err := strconv.ParseFloat(v, 64); err == nil {
-				return record.Known(f)
+			if f := parsed(v); f.OK() {
+				return f
 			}
 		}
 	}

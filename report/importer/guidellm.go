@@ -3,7 +3,6 @@ package importer
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/headway-bench/headway/loadgen/record"
@@ -166,8 +165,5 @@ func guidellmStats(o object) stats {
 // "constant@2.00", "synchronous".
 func strategyText(s string) (kind string, at record.Value) {
 	kind, number, _ := strings.Cut(strings.TrimSpace(s), "@")
-	if f, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil {
-		at = record.Known(f)
-	}
-	return strings.ToLower(strings.TrimSpace(kind)), at
+	return strings.ToLower(strings.TrimSpace(kind)), parsed(number)
 }

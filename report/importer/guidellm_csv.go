@@ -118,12 +118,7 @@ func readCSVRow(columns map[string]int, row []string) run {
 		}
 		return ""
 	}
-	number := func(name string) record.Value {
-		if f, err := strconv.ParseFloat(cell(name), 64); err == nil {
-			return record.Known(f)
-		}
-		return record.Value{} // absent, or "-"
-	}
+	number := func(name string) record.Value { return parsed(cell(name)) }
 	whole := func(name string) int64 { return int64(min(max(number(name).Or(0), 0), 1<<53)) }
 	r := run{settings: map[string]string{}}
 	counts(&r.rung, whole("request counts|successful"), whole("request counts|errored"), whole("request counts|incomplete"))
@@ -150,12 +145,7 @@ func (s *stats) fill(list string) {
 	if len(parts) != 11 {
 		return
 	}
-	at := func(i int) record.Value {
-		if f, err := strconv.ParseFloat(strings.TrimSpace(parts[i]), 64); err == nil {
-			return record.Known(f)
-		}
-		return record.Value{}
-	}
+	at := func(i int) record.Value { return parsed(parts[i]) }
 	s.min, s.max = at(0), at(10)
 	s.at[0.05], s.at[0.9], s.at[0.95], s.at[0.99] = at(3), at(7), at(8), at(9)
 }

@@ -162,8 +162,8 @@ func (p *parser) sequence(open, shut byte, each func() error) error {
 	}
 }
 
-// list reads an array: []float64 when it has numbers and nulls only (a null
-// becomes NaN), else []any.
+// list reads an array: []float64 when it has numbers and nulls only, else []any.
+// A null becomes NaN, and so does a number below 0: nothing measured is.
 func (p *parser) list(depth int) (any, error) {
 	numbers, mixed := []float64{}, []any(nil)
 	err := p.sequence('[', ']', func() error {
@@ -173,7 +173,7 @@ func (p *parser) list(depth int) (any, error) {
 				mixed = append(boxed(numbers), word == "true")
 				return nil
 			}
-			if !known {
+			if !known || f < 0 {
 				f = math.NaN()
 			}
 			if p.numbers++; p.numbers > maxNumbers {
@@ -214,7 +214,7 @@ func (p *parser) gaps() (*gaps, error) {
 		}
 		err := p.sequence('[', ']', func() error {
 			f, known, err := p.number()
-			if known {
+			if known && f >= 0 {
 				sum, n = sum+f, n+1
 				g.all.add(f)
 			}

@@ -60,7 +60,9 @@ func readTRTLLM(o object) (run, error) {
 }
 
 // whole is a mean times a count, rounded.
-func whole(mean record.Value, n int64) int64 { return int64(mean.Or(0)*float64(n) + 0.5) }
+func whole(mean record.Value, n int64) int64 {
+	return int64(min(mean.Or(0)*float64(n)+0.5, 1<<53))
+}
 
 func trtllmStats(o object, mean record.Value) stats {
 	if !mean.OK() {
