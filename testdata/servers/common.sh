@@ -139,6 +139,19 @@ same() {
   check "$1" "$ok" "$2: headway counts $3, the server $4"
 }
 
+# named ENGINE NAME URL FLAG... checks that the run of a bundle and doctor both
+# call the server by its name.
+named() {
+  local engine=$1 name=$2 url=$3 ok=1 run page
+  shift 3
+  ./headway doctor --target "$url" --format json "$@" >"$name-doctor.json" 2>"$name-doctor.log" || true
+  run=$(field "$name" 'r["server"]["engine"] + " " + r["server"]["version"]')
+  page=$(python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["target"]; print(t["engine"], t["version"], "because", t["why"])' "$name-doctor.json") ||
+    page=$(tail -n 3 "$name-doctor.log")
+  [[ $run == "$engine "* && $page == "$engine "* ]] && ok=0
+  check "$name is named" "$ok" "$run by run; $page by doctor"
+}
+
 # finish ends the script with status 1 when a check failed.
 finish() {
   if ((failures)); then

@@ -31,8 +31,8 @@ ladder litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --mo
   --drain 60s --set stage.max_duration=20s
 same "litellm requests" completed "$(field litellm 'total("completed")')" "$(($(counter "$metrics" vllm:request_success_total) - before_requests))"
 same "litellm tokens" output "$(field litellm 'total("output_tokens")')" "$(($(counter "$metrics" vllm:generation_tokens_total) - before_tokens))"
-check "litellm name" "$([ "$(field litellm 'r["server"]["engine"]')" = litellm ] && echo 0 || echo 1)" "$(field litellm 'r["server"]["engine"], r["server"]["version"]')"
+named litellm litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --model front
 ok=0
-grep -rqF "$LITELLM_MASTER_KEY" "$bundles" litellm.log && ok=1
-check "litellm key" "$ok" "the key is in no file of the bundle and no message"
+grep -rqF "$LITELLM_MASTER_KEY" "$bundles" litellm.log litellm-doctor.json litellm-doctor.log && ok=1
+check "litellm key" "$ok" "the key is in no file of the bundle, no message and no page of doctor"
 finish

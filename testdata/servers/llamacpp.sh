@@ -35,7 +35,7 @@ before=$(tokens)
 ladder ladder "$url" --input-tokens 32 --output-tokens 16 --concurrency 1,2,3,4,6,8 --warmup 1s --measure 5s --min-requests 5 \
   --drain 90s --set stage.max_duration=15s
 same "llama-server tokens" output "$(field ladder 'total("output_tokens")')" "$(($(tokens) - before))"
-check "llama-server name" "$([ "$(field ladder 'r["server"]["engine"]')" = llama.cpp ] && echo 0 || echo 1)" "$(field ladder 'r["server"]["engine"], r["server"]["version"]')"
+named llama.cpp ladder "$url"
 
 # It closes the connection after each stream without saying so: none of 200
 # streams back to back may fail.

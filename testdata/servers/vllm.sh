@@ -53,7 +53,7 @@ against() {
 serve vllm.log
 against chat "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4,8,16,32,64,128 --warmup 1s --measure 5s --min-requests 5 \
   --drain 60s --set stage.max_duration=20s
-check "vLLM name" "$([ "$(field chat 'r["server"]["engine"]')" = vllm ] && echo 0 || echo 1)" "$(field chat 'r["server"]["engine"], r["server"]["version"]')"
+named vllm chat "$url"
 against completions "$url" --endpoint completions --input-tokens 32 --output-tokens 32 --concurrency 1,4,16 --warmup 1s --measure 4s \
   --min-requests 5 --drain 60s --set stage.max_duration=20s
 stop_all
