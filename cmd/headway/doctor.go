@@ -68,7 +68,7 @@ and takes less than 20 seconds. Keys and headers are not in the page.`,
 
 // errTarget is what the exit code says of a target that did not answer; the
 // page says why.
-var errTarget = errors.New("the target could not be examined; the page says why")
+var errTarget = errors.New("the target could not be examined in full; the page says why")
 
 func (f *doctorFlags) run(cmd *cobra.Command) error {
 	options, err := f.options()
@@ -94,7 +94,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 	} else {
 		_, err = cmd.OutOrStdout().Write(c.text())
 	}
-	if err == nil && c.Target != nil && c.Target.Error != "" {
+	if t := c.Target; err == nil && t != nil && (t.Error != "" || t.Stream.Failed != "") {
 		return exitWith(exitNoResult, errTarget)
 	}
 	return err

@@ -34,7 +34,7 @@ type clientCapacity struct {
 
 const (
 	floodUsers  = 8
-	floodTime   = 600 * time.Millisecond // of each of the four measurements, twice
+	floodTime   = 400 * time.Millisecond // of each of the four measurements, twice
 	floodTokens = 512                    // of a request for events
 	floodModel  = "flood"
 )

@@ -19,7 +19,7 @@ import (
 )
 
 // askTime bounds one question to the target.
-const askTime = 5 * time.Second
+const askTime = 8 * time.Second
 
 // targetState is what doctor found out about a server.
 type targetState struct {
@@ -177,7 +177,7 @@ const (
 // lengths are those of a question, for a server that takes so many tokens; 0
 // is unknown.
 func lengths(question int64, most int) prompt.Lengths {
-	short, long := 128, 256
+	short, long := 64, 192
 	if most > 0 {
 		short, long = min(short, most/4), min(long, most/2)
 	}

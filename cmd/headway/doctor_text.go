@@ -63,7 +63,7 @@ func (t *targetState) text(p page) {
 	if len(s.Warnings) > 0 {
 		p.line("warnings", "%s", strings.Join(s.Warnings, ", "))
 	}
-	p.line("lengths", "%s: %s", verdict(t.Lengths.Obeyed, "obeyed", "NOT obeyed", "stopped early, and can't be forced"), t.Lengths.list())
+	p.line("lengths", "%s: %s", verdict(t.Lengths.Obeyed, "obeyed", "NOT obeyed", t.Lengths.unknown()), t.Lengths.list())
 	p.line("tokenizer", "%s: %d tokens made (%s), %s by the server", verdict(t.Tokenizer.Agrees, "agrees", "DIFFERS", "unknown"), t.Tokenizer.Made, known(t.Tokenizer.By), digits(t.Tokenizer.Server))
 	if t.Tokenizer.OutputOwn.OK() {
 		p.line("", "output: %s tokens by the tokenizer, %s by the server", digits(t.Tokenizer.OutputOwn), digits(t.Tokenizer.OutputServer))
@@ -89,6 +89,14 @@ func (s streamState) shape() string {
 	return "token by token, not buffered"
 }
 
+// unknown says why it is not known whether lengths are obeyed.
+func (l lengthState) unknown() string {
+	if l.Forced || len(l.Got) == 0 {
+		return "unknown"
+	}
+	return "stopped early, and can't be forced"
+}
+
 // list writes the lengths asked for and got.
 func (l lengthState) list() string {
 	var parts []string
@@ -99,7 +107,7 @@ func (l lengthState) list() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d asked, %s got", asked, got))
 	}
-	how := "not forced"
+	how := "without force"
 	if l.Forced {
 		how = "forced"
 	}
