@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-bench/headway/backends/sched"
 	"github.com/headway-bench/headway/loadgen"
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
@@ -61,7 +60,6 @@ func (f *runFlags) run(cmd *cobra.Command, p *profiles.Profile) error {
 	if err != nil {
 		return err
 	}
-	f.granted = sched.Raise()
 	defer os.Remove(out) // of a matrix or two targets that left no bundle: it is empty then
 	stop := newStopper(cmd.Context())
 	defer stop.release()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-bench/headway/backends/sched"
 	"github.com/headway-bench/headway/loadgen"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
@@ -28,6 +29,7 @@ type experiment struct {
 	server   *bundledServer // nil when the target was named
 	progress progress
 	started  time.Time
+	granted  sched.Grant // what the threads of this process got
 }
 
 // experiment runs one ladder. It writes a bundle for each target and returns
@@ -61,7 +63,7 @@ func (f *runFlags) prepare(cmd *cobra.Command, p *profiles.Profile, out string) 
 	if err := loadgen.CheckCapacity(plan.Connections()); err != nil {
 		return nil, exitWith(exitNoResult, err)
 	}
-	e := &experiment{profile: p, slos: slos, plan: plan, started: time.Now()}
+	e := &experiment{profile: p, slos: slos, plan: plan, started: time.Now(), granted: sched.Raise()}
 	if f.against == "" {
 		e.legs = []*leg{{url: p.Target.URL, dir: out}}
 	} else {

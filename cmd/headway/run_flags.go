@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-bench/headway/backends/connect"
-	"github.com/headway-bench/headway/backends/sched"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
@@ -32,7 +31,6 @@ type runFlags struct {
 	// userStamps leaves the kernel's arrival stamps unused.
 	userStamps bool
 	quiet      bool
-	granted    sched.Grant    // what this process's threads got
 	repeats    *bundle.Bundle // the bundle that is run again, nil for a profile
 }
 

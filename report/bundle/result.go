@@ -77,6 +77,9 @@ type Client struct {
 	CPUs        int    `json:"cpus"`
 	GoVersion   string `json:"go_version"`
 	MemoryBytes int64  `json:"memory_bytes"`
+	// Scheduling is what the system granted the client's threads, in words; ""
+	// in results that do not tell.
+	Scheduling string `json:"scheduling,omitempty"`
 }
 
 // Warning is a doubt that a reader of the whole result has to know of.
