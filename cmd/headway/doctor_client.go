@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/backends/sched"
 	"github.com/headway-bench/headway/loadgen"
 	"github.com/headway-bench/headway/loadgen/record"
 )
@@ -18,6 +19,7 @@ type clientCheckup struct {
 	OpenFiles     uint64         `json:"open_files"` // soft limit
 	OpenFilesHard uint64         `json:"open_files_hard"`
 	LocalPorts    int            `json:"local_ports"`
+	Scheduling    string         `json:"scheduling"` // what the system grants a run's threads
 	Timer         timerCheckup   `json:"timer"`
 	Capacity      clientCapacity `json:"capacity"`
 }
@@ -34,8 +36,10 @@ type timerCheckup struct {
 // examineClient looks at this machine.
 func examineClient(ctx context.Context) clientCheckup {
 	m := loadgen.ThisMachine()
+	granted := sched.Raise() // as a run does
 	c := clientCheckup{CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
-		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts, Timer: examineTimer()}
+		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts,
+		Scheduling: granted.String(), Timer: examineTimer()}
 	c.Capacity = measureCapacity(ctx)
 	return c
 }
