@@ -55,6 +55,27 @@ func (l Length) bounds() (lo, hi int, ok bool) {
 // String writes l in the form that a profile has, on one line.
 func (l Length) String() string { return flowText(l.form()) }
 
+// String lists what is asked of the sampler.
+func (s Sampling) String() string {
+	var parts []string
+	if s.Temperature != nil {
+		parts = append(parts, fmt.Sprintf("temperature %g", *s.Temperature))
+	}
+	if s.TopP != nil {
+		parts = append(parts, fmt.Sprintf("top_p %g", *s.TopP))
+	}
+	if s.TopK != nil {
+		parts = append(parts, fmt.Sprintf("top_k %d", *s.TopK))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "server's default")
+	}
+	if s.ForceLength {
+		parts = append(parts, "length forced")
+	}
+	return strings.Join(parts, ", ")
+}
+
 // form returns the count, the word, or the mapping that stands for l.
 func (l Length) form() any {
 	switch l.Kind {

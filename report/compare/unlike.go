@@ -28,7 +28,7 @@ var facts = []fact{
 	{"workload.output_tokens", func(p profiles.Profile) string { return length(p.Workload.OutputTokens) }},
 	{"workload.prompt", func(p profiles.Profile) string { return p.Workload.Prompt }},
 	{"workload.prefix", func(p profiles.Profile) string { return fmt.Sprint(p.Workload.Prefix) }},
-	{"workload.sampling", func(p profiles.Profile) string { return sampling(p.Workload.Sampling) }},
+	{"workload.sampling", func(p profiles.Profile) string { return p.Workload.Sampling.String() }},
 }
 
 // differences lists what the inputs do not share.
@@ -103,16 +103,12 @@ func fields(ds []Difference) string {
 
 func length(l profiles.Length) string {
 	switch l.Kind {
-	case "fixed":
-		return fmt.Sprint(l.Value)
-	case "uniform":
-		return fmt.Sprintf("uniform %d to %d", l.Min, l.Max)
-	case "empirical":
-		return fmt.Sprintf("empirical of %d values, mean %.4g", len(l.Values), meanOf(l.Values))
 	case "":
 		return ""
+	case profiles.LengthEmpirical:
+		return fmt.Sprintf("empirical of %d values, mean %.4g", len(l.Values), meanOf(l.Values))
 	}
-	return fmt.Sprintf("%s mean %g stddev %g within %d to %d", l.Kind, l.Mean, l.StdDev, l.Min, l.Max)
+	return l.String()
 }
 
 func meanOf(xs []int) float64 {
@@ -121,18 +117,4 @@ func meanOf(xs []int) float64 {
 		sum += x
 	}
 	return float64(sum) / float64(max(len(xs), 1))
-}
-
-func sampling(s profiles.Sampling) string {
-	parts := []string{fmt.Sprintf("force_length %t", s.ForceLength)}
-	if s.Temperature != nil {
-		parts = append(parts, fmt.Sprintf("temperature %g", *s.Temperature))
-	}
-	if s.TopP != nil {
-		parts = append(parts, fmt.Sprintf("top_p %g", *s.TopP))
-	}
-	if s.TopK != nil {
-		parts = append(parts, fmt.Sprintf("top_k %d", *s.TopK))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -147,7 +147,7 @@ func throughputChart(all []named) chart {
 			c.Bands = append(c.Bands, band{Label: "operating point", Color: operatingColor, From: x, To: x, At: &x})
 		}
 	}
-	c.X.Log = wideRange(c.Series)
+	c.X.Log = wideX(c.Series)
 	return c
 }
 
@@ -214,18 +214,24 @@ func lawLine(k *knee.Knee, unit string, over []float64) (series, bool) {
 	return s, true
 }
 
-// wideRange says that loads span so much that only a log axis shows them.
-func wideRange(all []series) bool {
+// wideX says that loads span so much that only a log axis shows them.
+func wideX(all []series) bool { return wide(all, 16, func(s series) []float64 { return s.X }) }
+
+// wideY says that values span so much that a linear axis hides the small ones.
+func wideY(all []series) bool { return wide(all, 20, func(s series) []float64 { return s.Y }) }
+
+// wide says that the numbers of an axis, all above 0, span a ratio.
+func wide(all []series, ratio float64, axis func(series) []float64) bool {
 	lo, hi := math.Inf(1), 0.0
 	for _, s := range all {
-		for _, x := range s.X {
-			if x <= 0 {
+		for _, v := range axis(s) {
+			if v <= 0 {
 				return false
 			}
-			lo, hi = min(lo, x), max(hi, x)
+			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
-	return hi >= 16*lo
+	return hi >= ratio*lo
 }
 
 // latencyCharts show percentiles against load, one chart a latency: p50, p95
@@ -265,27 +271,13 @@ func latencyCharts(all []named) []chart {
 		if !slices.ContainsFunc(c.Series, func(s series) bool { return len(s.X) > 0 }) && len(all) == 1 {
 			c.Series = append(c.Series, rungSeries(all[0], "mean", 0, x, func(g *record.Rung) record.Value { return dist(g).Mean }))
 		}
-		c.X.Log, c.Y.Log = wideRange(c.Series), wideY(c.Series)
+		c.X.Log, c.Y.Log = wideX(c.Series), wideY(c.Series)
 		if c.Y.Log {
 			c.Note = "Logarithmic scale."
 		}
 		charts = append(charts, c)
 	}
 	return charts
-}
-
-// wideY says that values span so much that a linear axis hides the small ones.
-func wideY(all []series) bool {
-	lo, hi := math.Inf(1), 0.0
-	for _, s := range all {
-		for _, y := range s.Y {
-			if y <= 0 {
-				return false
-			}
-			lo, hi = min(lo, y), max(hi, y)
-		}
-	}
-	return hi >= 20*lo
 }
 
 func latencyOf(key string) func(*record.Rung) *record.Dist {
@@ -337,7 +329,7 @@ func tradeOff(all []named, speed bool) chart {
 		}
 		c.Series = append(c.Series, rungSeries(n, n.name, n.color, x, func(g *record.Rung) record.Value { return of(g).Scale(1 / float64(count)) }))
 	}
-	c.X.Log = !speed && wideRange(c.Series)
+	c.X.Log = !speed && wideX(c.Series)
 	return c
 }
 

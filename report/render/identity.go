@@ -116,24 +116,7 @@ func samplingText(r *bundle.Result) string {
 	if r.Imported != nil {
 		return profiles.Unknown
 	}
-	s := r.Profile.Workload.Sampling
-	var parts []string
-	if s.Temperature != nil {
-		parts = append(parts, fmt.Sprintf("temperature %g", *s.Temperature))
-	}
-	if s.TopP != nil {
-		parts = append(parts, fmt.Sprintf("top_p %g", *s.TopP))
-	}
-	if s.TopK != nil {
-		parts = append(parts, fmt.Sprintf("top_k %d", *s.TopK))
-	}
-	if len(parts) == 0 {
-		parts = append(parts, "server's default")
-	}
-	if s.ForceLength {
-		parts = append(parts, "length forced")
-	}
-	return strings.Join(parts, ", ")
+	return r.Profile.Workload.Sampling.String()
 }
 
 func engineText(r *bundle.Result) string {

@@ -44,7 +44,7 @@ func (r *Reading) bounds(rungs []record.Rung, values []float64, metric, statName
 	}
 	if len(lo) == len(values) {
 		r.Basis = "samples"
-		r.Lo, r.Hi = record.Known(mean(lo)), record.Known(mean(hi))
+		r.Lo, r.Hi = record.Known(stat.Mean(lo)), record.Known(stat.Mean(hi))
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *Reading) overBlocks(rungs []record.Rung, values []float64, metric strin
 	}
 	se := math.Sqrt(variance) / float64(len(rungs))
 	half := stat.StudentT(1-(1-confidence)/2, fewest) * se
-	m := mean(values)
+	m := stat.Mean(values)
 	r.Basis = "blocks"
 	r.Lo, r.Hi = record.Known(m*math.Exp(-half)), record.Known(m*math.Exp(half))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
+	"github.com/headway-bench/headway/report/stat"
 )
 
 // State says whether a metric could be read.
@@ -36,14 +37,14 @@ type Reading struct {
 	Basis string
 }
 
-// Read reads metric and stat, named as profiles.SLO names them, from the rungs
+// Read reads a metric and its statistic, named as profiles.SLO names them, from the rungs
 // of one load. In open loop ttft and e2e are the response times.
-func Read(rungs []record.Rung, metric, stat string) Reading {
-	r := Reading{Need: need(stat)}
+func Read(rungs []record.Rung, metric, statName string) Reading {
+	r := Reading{Need: need(statName)}
 	var values []float64
 	missing := 0
 	for i := range rungs {
-		d, v, state := pick(&rungs[i], metric, stat)
+		d, v, state := pick(&rungs[i], metric, statName)
 		r.Samples += d.Count
 		switch state {
 		case Missing:
@@ -61,8 +62,8 @@ func Read(rungs []record.Rung, metric, stat string) Reading {
 		r.State = FewSamples
 		return r
 	}
-	r.Value = record.Known(mean(values))
-	r.bounds(rungs, values, metric, stat)
+	r.Value = record.Known(stat.Mean(values))
+	r.bounds(rungs, values, metric, statName)
 	return r
 }
 
@@ -102,8 +103,8 @@ func Worst(r record.Rung, s profiles.SLO) record.Value {
 
 // need is the number of samples a percentile takes with none over: the bound
 // of MLPerf's early stopping at 99 % confidence.
-func need(stat string) int64 {
-	switch stat {
+func need(statName string) int64 {
+	switch statName {
 	case "p90":
 		return 44
 	case "p95", "p05":
@@ -116,13 +117,13 @@ func need(stat string) int64 {
 
 // pick returns the distribution behind a metric (empty for plain numbers), its
 // value and whether it could be read.
-func pick(r *record.Rung, metric, stat string) (record.Dist, record.Value, State) {
+func pick(r *record.Rung, metric, statName string) (record.Dist, record.Value, State) {
 	if d, ok := distribution(r, metric); ok {
-		v := statistic(d, stat)
+		v := statistic(d, statName)
 		switch {
 		case v.OK():
 			return d, v, Measured
-		case d.Count > 0 && d.Count < need(stat), d.Count == 0 && r.Requests.Completed == 0:
+		case d.Count > 0 && d.Count < need(statName), d.Count == 0 && r.Requests.Completed == 0:
 			return d, v, FewSamples
 		}
 		return d, v, Missing
@@ -243,12 +244,4 @@ func plain(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.4g", x)
-}
-
-func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two simulated servers in turns: the gate must pass two equal ones and fail
-# one that is 10 % slower. A run takes about 35 s and wants a quiet machine.
+# one that is 10 % slower. A run takes about 45 s and wants a quiet machine.
 #   RUNS=10 testdata/servers/against.sh [SCRATCH]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 open_scratch "${1:-}"
@@ -17,18 +17,18 @@ serve() {
 # duel NAME A B EXIT runs two servers in turns and holds the exit code.
 duel() {
   local code=0
-  ./headway run --target "$2" --against "$3" --gate --max-regression 5% --concurrency 8 --input-tokens 32 --output-tokens 16 \
-    --warmup 500ms --measure 2600ms --min-requests 95 --repeats 5 --no-progress --out "$bundles/$1" >"$1.out" 2>"$1.err" || code=$?
+  ./headway run --target "$2" --against "$3" --gate --max-regression 5% --concurrency 16 --input-tokens 32 --output-tokens 16 \
+    --warmup 500ms --measure 2200ms --min-requests 95 --repeats 7 --no-progress --out "$bundles/$1" >"$1.out" 2>"$1.err" || code=$?
   check "$1" "$([ "$code" = "$4" ] && echo 0 || echo 1)" \
     "exit $code, $(grep -c '"verdict": "invalid"' "$bundles/$1"/*/result.json | awk -F: '{n += $NF} END {print n}') invalid rungs"
   sed -n '/^gate:/,$p' "$1.err" | sed 's/^/     /'
 }
 
-serve a slots=16,ttft=50ms,itl=10ms
+serve a slots=32,ttft=50ms,itl=20ms
 a=$url
-serve equal slots=16,ttft=50ms,itl=10ms
+serve equal slots=32,ttft=50ms,itl=20ms
 equal=$url
-serve slower slots=16,ttft=55ms,itl=11ms
+serve slower slots=32,ttft=55ms,itl=22ms
 slower=$url
 for run in $(seq "${RUNS:-10}"); do
   duel "equal-$run" "$a" "$equal" 0
