@@ -148,7 +148,14 @@ func examineTarget(ctx context.Context, options connect.Options, tokenizerFile s
 func describe(at string, client backends.Client) *targetState {
 	s, can := client.Server(), client.Can()
 	t := &targetState{URL: redacted(at), Engine: s.Engine, Version: s.Version, Model: s.ModelID, Models: s.Models,
-		MaxModelLen: s.MaxModelLen, Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Source: s.Source, Route: "completions"}
+		MaxModelLen: s.MaxModelLen, Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Route: "completions"}
+	for i, path := range strings.Split(s.Source, ", ") {
+		path, _, _ = strings.Cut(path, "?")
+		if i > 0 {
+			path = ", " + path
+		}
+		t.Source += path
+	}
 	if can.Chat {
 		t.Route = "chat"
 	}
