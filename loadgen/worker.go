@@ -78,8 +78,16 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 	}
 	u.g.Source.Learn(item, out.Usage.Prompt)
 	more, delay := w.reply(t)
+	if out.Class == backends.Connect {
+		delay = max(delay, refusedPause)
+	}
 	return u.done(s.User, more, delay)
 }
+
+// refusedPause is how long a user of a closed loop waits after a connection
+// that could not be made: a server that is down would be asked tens of
+// thousands of times a second otherwise, and every failure is a line of the log.
+const refusedPause = 100 * time.Millisecond
 
 // take returns what to ask in request seq: the user's next turn, or the next
 // item of the rung.
