@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
@@ -24,7 +25,7 @@ var ErrTable = errors.New("not a sweep table")
 // Bounds of a table.
 const (
 	maxRows  = 100_000
-	maxBytes = 128 << 20
+	maxBytes = 32 << 20
 )
 
 // Read reads a table: a header with known column names, then one rung a row;
@@ -145,6 +146,8 @@ func (t *table) row() error {
 		c := t.columns[i]
 		cell = strings.TrimSpace(cell)
 		switch {
+		case c.set == nil && strings.ContainsFunc(cell, unicode.IsControl):
+			return t.at(i, fmt.Sprintf("the result's name %.80q has control characters", cell))
 		case c.set == nil:
 			result = cell
 			continue

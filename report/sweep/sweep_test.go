@@ -30,6 +30,7 @@ func TestReadErrors(t *testing.T) {
 		{"mean for a cap", "concurrency,output_token_throughput_per_s\n7.8,50\n", "s.csv:2:1: not a sweep table: concurrency is \"7.8\"; it takes a whole number"},
 		{"unknown mode", "mode,concurrency,output_token_throughput_per_s\nburst,1,50\n", "s.csv:2:1: not a sweep table: mode is \"burst\"; it takes one of [closed open offline]"},
 		{"no name is near", "concurrency,output_token_throughput_per_s,gpu\n1,50,H100\n", "unknown column \"gpu\"; drop it"},
+		{"control character", "result,concurrency,output_token_throughput_per_s\n\x1b[31m,1,50\n", "s.csv:2:1: not a sweep table: the result's name"},
 		{"open quote", "concurrency,output_token_throughput_per_s\n\"1,2\n", "s.csv:2:"},
 	}
 	for _, tt := range tests {
@@ -54,9 +55,9 @@ func (endless) Read(b []byte) (int, error) {
 
 func TestReadIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("reads 128 MiB")
+		t.Skip("reads 32 MiB")
 	}
-	if _, err := sweep.Read(endless{}, "s.csv"); err == nil || !strings.Contains(err.Error(), "larger than 128 MiB") {
+	if _, err := sweep.Read(endless{}, "s.csv"); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
 		t.Error(err)
 	}
 }
