@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two simulated servers in turns: the gate must pass two equal ones and fail
-# one that is 10 % slower. A run takes about 45 s and wants a quiet machine.
+# one that is 10 % slower. A run takes a minute and wants a quiet machine.
 #   RUNS=10 testdata/servers/against.sh [SCRATCH]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 open_scratch "${1:-}"
@@ -18,7 +18,7 @@ serve() {
 duel() {
   local code=0
   ./headway run --target "$2" --against "$3" --gate --max-regression 5% --concurrency 16 --input-tokens 32 --output-tokens 16 \
-    --warmup 500ms --measure 2200ms --min-requests 95 --repeats 7 --no-progress --out "$bundles/$1" >"$1.out" 2>"$1.err" || code=$?
+    --warmup 500ms --measure 2200ms --min-requests 95 --repeats 9 --no-progress --out "$bundles/$1" >"$1.out" 2>"$1.err" || code=$?
   check "$1" "$([ "$code" = "$4" ] && echo 0 || echo 1)" \
     "exit $code, $(grep -c '"verdict": "invalid"' "$bundles/$1"/*/result.json | awk -F: '{n += $NF} END {print n}') invalid rungs"
   sed -n '/^gate:/,$p' "$1.err" | sed 's/^/     /'
