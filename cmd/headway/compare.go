@@ -11,6 +11,7 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/compare"
+	"github.com/headway-bench/headway/report/text"
 )
 
 func newCompareCommand() *cobra.Command {
@@ -33,6 +34,9 @@ lengths, sampling or definitions are refused with the list, exit code 2, unless
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		slos, err := limits.parse()
 		if err != nil {
+			return err
+		}
+		if err := stdinOnce(args); err != nil {
 			return err
 		}
 		results, err := openResults(args, cmd.InOrStdin())
@@ -81,75 +85,105 @@ func refusal(c compare.Comparison) error {
 }
 
 // printComparison writes each basis as a table: a row a figure, and for every
-// further result its ratio to the first.
+// further result its change from the first.
 func printComparison(w io.Writer, c compare.Comparison, markdown bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "overall: %s\n", c.Finding)
+	show := func(label, message string) {
+		if markdown {
+			fmt.Fprintf(&b, "\n%s%s\n", label, text.Markdown(message))
+			return
+		}
+		text.Wrap(&b, label, text.Plain(message), textColumns)
+	}
 	for _, d := range c.Differences {
-		fmt.Fprintf(&b, "allowed: %s differs: %s\n", d.Field, strings.Join(d.Values, " / "))
+		show("allowed: ", d.Field+" differs: "+strings.Join(d.Values, " / "))
 	}
 	for _, warning := range c.Warnings {
-		fmt.Fprintf(&b, "warning: %s\n", warning.Message)
+		show("warning: ", warning.Message)
+	}
+	if !markdown {
+		for i, name := range c.Names {
+			show(letter(i)+": ", name)
+		}
+		b.WriteString("changes from A in %, with their 95 % interval; ~ is no difference found\n")
 	}
 	tables := append([]compare.Table{}, c.AtLoad...)
 	for _, t := range append(tables, c.AtSLO, c.AtPoint) {
-		writeComparison(&b, c.Names, t, markdown)
+		fmt.Fprintf(&b, "\n%s\n", t.Basis)
+		if t.Note != "" {
+			show("", t.Note)
+		}
+		switch {
+		case len(t.Rows) == 0:
+		case markdown:
+			writeMarkdownComparison(&b, c.Names, t)
+		default:
+			writeComparison(&b, t)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func writeComparison(b *strings.Builder, names []string, t compare.Table, markdown bool) {
-	lead, between, end := "", "\t", ""
-	if markdown {
-		lead, between, end = "| ", " | ", " |"
-	}
-	fmt.Fprintf(b, "\n%s\n", t.Basis)
-	if markdown {
-		b.WriteByte('\n')
-	}
-	if t.Note != "" {
-		fmt.Fprintf(b, "%s\n", t.Note)
-	}
-	if len(t.Rows) == 0 {
-		return
-	}
-	var out io.Writer = b
-	if !markdown {
+// textColumns is the width that text fits where no terminal tells one.
+const textColumns = 80
+
+// letter names a result in a table.
+func letter(i int) string { return string(rune('A' + i%26)) }
+
+// writeComparison writes a table of the first result beside each of the others.
+func writeComparison(b *strings.Builder, t compare.Table) {
+	for other := 1; other < len(t.Rows[0].Cells); other++ {
 		tabs := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-		defer tabs.Flush()
-		out = tabs
-	}
-	header := append([]string{"metric"}, names...)
-	fmt.Fprintln(out, lead+strings.Join(header, between)+end)
-	if markdown {
-		fmt.Fprintln(out, strings.Repeat("|---", len(header))+"|")
-	}
-	for _, row := range t.Rows {
-		cells := []string{strings.TrimSpace(row.Metric + " " + row.Unit)}
-		for i, cell := range row.Cells {
-			cells = append(cells, comparisonCell(cell, i == 0))
+		fmt.Fprintf(tabs, "metric\tA\t%s\n", letter(other))
+		for _, row := range t.Rows {
+			fmt.Fprintf(tabs, "%s\t%s\t%s\n", rowName(row), comparisonValue(row.Cells[0]), comparisonCell(row.Cells[other], "~"))
 		}
-		fmt.Fprintln(out, lead+strings.Join(cells, between)+end)
+		tabs.Flush()
 	}
 }
 
-// comparisonCell writes a figure, and its change with interval and finding for
-// results after the first.
-func comparisonCell(c compare.Cell, first bool) string {
+func writeMarkdownComparison(b *strings.Builder, names []string, t compare.Table) {
+	b.WriteString("\n| metric |")
+	for _, name := range names {
+		b.WriteString(" " + text.Markdown(name) + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(names)) + "\n")
+	for _, row := range t.Rows {
+		b.WriteString("| " + rowName(row) + " | " + comparisonValue(row.Cells[0]) + " |")
+		for _, cell := range row.Cells[1:] {
+			b.WriteString(" " + comparisonCell(cell, "no difference found") + " |")
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func rowName(row compare.Row) string { return strings.TrimSpace(row.Metric + " " + row.Unit) }
+
+func comparisonValue(c compare.Cell) string {
 	if !c.Value.OK() {
 		return "-"
 	}
-	text := fmt.Sprintf("%.4g", c.Value.Or(0))
-	if first || !c.Ratio.OK() {
-		return text
-	}
-	text += " (" + change(c.Ratio)
-	if c.Lo.OK() && c.Hi.OK() {
-		text += ", " + change(c.Lo) + " to " + change(c.Hi)
-	}
-	return text + ": " + string(c.Finding) + ")"
+	return fmt.Sprintf("%.4g", c.Value.Or(0))
 }
 
-// change words a ratio as a percentage with its sign.
-func change(ratio record.Value) string { return fmt.Sprintf("%+.1f %%", 100*(ratio.Or(1)-1)) }
+// comparisonCell writes a figure, and its change with interval and finding;
+// same stands for no difference found.
+func comparisonCell(c compare.Cell, same string) string {
+	out := comparisonValue(c)
+	if !c.Value.OK() || !c.Ratio.OK() {
+		return out
+	}
+	out += " (" + change(c.Ratio) + " %"
+	if c.Lo.OK() && c.Hi.OK() {
+		out += ", " + change(c.Lo) + " to " + change(c.Hi)
+	}
+	if c.Finding != compare.Same {
+		same = string(c.Finding)
+	}
+	return out + ") " + same
+}
+
+// change words a ratio as per cent with their sign.
+func change(ratio record.Value) string { return fmt.Sprintf("%+.1f", 100*(ratio.Or(1)-1)) }

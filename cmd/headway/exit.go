@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/text"
 )
 
 // Exit codes.
@@ -76,9 +77,9 @@ func exitCode(err error) int {
 
 // message is what stderr says of an error: one line, or one a fault.
 func message(err error) string {
-	text := err.Error()
+	said := text.Lines(strings.TrimSuffix(err.Error(), "\n"))
 	if faults, ok := errors.AsType[profiles.Errors](err); ok && len(faults) > 1 && faults[0].File != "" {
-		return text
+		return said
 	}
-	return "headway: " + strings.TrimSuffix(text, "\n")
+	return "headway: " + said
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/compare"
 	"github.com/headway-bench/headway/report/gate"
 )
 
@@ -25,6 +28,8 @@ With --baseline the results are held against earlier ones, at every load that
 both have: TTFT p50 and p95, ITL mean and p95, E2E p50 and p95, request and
 output-token throughput, with intervals over repeats and runs and one error rate
 for the whole set. Three runs on each side show the spread between runs.
+A baseline of another model, precision, lengths or sampling is refused, unless
+--allow names each difference.
 
 Exit codes: 0 pass, 1 fail, 2 usage or a metric that the result does not have,
 3 an invalid measurement, 4 inconclusive.`,
@@ -39,6 +44,7 @@ Exit codes: 0 pass, 1 fail, 2 usage or a metric that the result does not have,
 	fl := cmd.Flags()
 	fl.StringVar(&judge.at, "at", "", "load to judge: concurrency=N, rate=N or operating-point")
 	fl.StringSliceVar(&judge.baseline, "baseline", nil, "earlier results to compare with; may stand several times")
+	fl.StringSliceVar(&judge.allow, "allow", nil, "with --baseline: differences that are wanted, as precision.weights")
 	fl.Var(&judge.maxRegression, "max-regression", "with --baseline: the regression that is accepted (default 5%)")
 	fl.Var(judge.inconclusive, "inconclusive", "what an inconclusive verdict counts as, instead of exit code 4")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -56,6 +62,7 @@ type gateFlags struct {
 	slo           *sloFlag
 	at            string
 	baseline      []string
+	allow         []string
 	maxRegression percent
 	inconclusive  *choice
 }
@@ -67,6 +74,9 @@ func (f *gateFlags) verdict(paths []string, stdin io.Reader) (gate.Verdict, erro
 	if err != nil {
 		return gate.Verdict{}, exitWith(exitUsage, err)
 	}
+	if f.slo.flags.Changed("baseline") && strings.Join(f.baseline, "") == "" {
+		return gate.Verdict{}, usagef("--baseline is empty; name an earlier result")
+	}
 	if f.maxRegression.ratio > 0 && len(f.baseline) == 0 {
 		return gate.Verdict{}, usagef("--max-regression needs a --baseline to hold the results against")
 	}
@@ -74,8 +84,14 @@ func (f *gateFlags) verdict(paths []string, stdin io.Reader) (gate.Verdict, erro
 	if err != nil {
 		return gate.Verdict{}, err
 	}
+	if err := stdinOnce(append(paths, f.baseline...)); err != nil {
+		return gate.Verdict{}, err
+	}
 	results, err := openResults(paths, stdin)
 	if err != nil {
+		return gate.Verdict{}, err
+	}
+	if err := measured(results); err != nil {
 		return gate.Verdict{}, err
 	}
 	base, err := openResults(f.baseline, stdin)
@@ -92,10 +108,43 @@ func (f *gateFlags) verdict(paths []string, stdin io.Reader) (gate.Verdict, erro
 		verdicts = append(verdicts, gate.JudgeSLO(gateRuns(results), slos, load))
 	}
 	if base != nil {
+		if err := f.alike(results, base); err != nil {
+			return gate.Verdict{}, err
+		}
 		options := gate.Options{MaxRegression: f.maxRegression.ratio, At: load}
 		verdicts = append(verdicts, gate.JudgeBaseline(gateRuns(results), gateRuns(base), options))
 	}
 	return gate.Join(verdicts...).Resolve(gate.Status(f.inconclusive.value)), nil
+}
+
+// measured refuses a result of a run that failed.
+func measured(results []*bundle.Bundle) error {
+	for _, r := range results {
+		if r.Result.Status == bundle.Failed {
+			return exitWith(exitNoResult, fmt.Errorf("%s: the run failed: there is no measurement to judge; run again", r.Path))
+		}
+	}
+	return nil
+}
+
+// alike refuses a baseline of another model, precision, lengths or sampling.
+func (f *gateFlags) alike(results, base []*bundle.Bundle) error {
+	c := compare.Comparison{Differences: compare.Differences(comparisonInputs(append(base, results...)), f.allow)}
+	for _, d := range c.Differences {
+		if !d.Allowed {
+			return refusal(c)
+		}
+	}
+	return nil
+}
+
+// stdinOnce refuses to read stdin as two results.
+func stdinOnce(paths []string) error {
+	first := slices.Index(paths, "-")
+	if first >= 0 && slices.Contains(paths[first+1:], "-") {
+		return usagef("stdin, -, can be read once; name files for the other results")
+	}
+	return nil
 }
 
 // conclude writes a verdict and turns it into the exit code.
@@ -107,6 +156,12 @@ func conclude(stdout io.Writer, v gate.Verdict, format string) error {
 		return nil
 	}
 	err := fmt.Errorf("the gate's verdict is %s", v.Status)
+	for _, c := range v.Checks {
+		if v.Status == gate.Usage && c.Status == gate.Usage {
+			err = fmt.Errorf("the gate can't judge: %s", c.Message)
+			break
+		}
+	}
 	if len(v.Checks) == 0 && len(v.Warnings) > 0 {
 		err = errors.New(v.Warnings[0].Message)
 	}

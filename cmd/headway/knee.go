@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/knee"
 	"github.com/headway-bench/headway/report/sweep"
+	"github.com/headway-bench/headway/report/text"
 )
 
 func newKneeCommand() *cobra.Command {
@@ -101,16 +103,16 @@ func openLadders(path string, stdin io.Reader, slos []profiles.SLO) ([]ladder, e
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("open result: %w", err)
+			return nil, usagef("open result: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
-	text := bufio.NewReader(in)
-	if startsJSON(text) {
-		return resultLadders(bundle.Read(text, path))
+	content := bufio.NewReader(in)
+	if startsJSON(content) {
+		return resultLadders(bundle.Read(content, path))
 	}
-	sweeps, err := sweep.Read(text, path)
+	sweeps, err := sweep.Read(content, path)
 	if err != nil {
 		return nil, exitWith(exitUsage, err)
 	}
@@ -173,7 +175,7 @@ func printKnees(w io.Writer, found []kneeReport) error {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "%s\n", k.name)
+			text.Wrap(&b, "", text.Plain(k.name), textColumns)
 		}
 		k.write(&b)
 	}
@@ -183,7 +185,7 @@ func printKnees(w io.Writer, found []kneeReport) error {
 
 func (k kneeReport) write(b *strings.Builder) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "%-24s"+format+"\n", append([]any{name + ":"}, args...)...)
+		text.Wrap(b, fmt.Sprintf("%-24s", name+":"), text.Plain(fmt.Sprintf(format, args...)), textColumns)
 	}
 	number := func(name string, v record.Value, unit string) {
 		if f, ok := v.Float(); ok {
@@ -237,17 +239,20 @@ func between(ci *[2]record.Value) string {
 }
 
 // sloFlag is --slo.
-type sloFlag struct{ list string }
+type sloFlag struct {
+	list  string
+	flags *pflag.FlagSet
+}
 
 func addSLO(cmd *cobra.Command) *sloFlag {
-	f := new(sloFlag)
+	f := &sloFlag{flags: cmd.Flags()}
 	cmd.Flags().StringVar(&f.list, "slo", "", "limits: ttft_p95=500ms,tps_p05>=20,error_rate=0.5%")
 	return f
 }
 
 // parse returns the limits, none without the flag.
 func (f *sloFlag) parse() ([]profiles.SLO, error) {
-	if f.list == "" {
+	if !f.flags.Changed("slo") {
 		return nil, nil
 	}
 	slos, err := profiles.ParseSLOs(f.list)

@@ -57,6 +57,8 @@ func writeSamples(dir string) error {
 		"unmeasured.json": func(r *bundle.Result) { r.Rungs[0].Telemetry = nil },
 		"fp8.json":        func(r *bundle.Result) { r.Profile.Precision.Weights = "fp8" },
 		"slow.json":       func(r *bundle.Result) { slower(&r.Rungs[0], 1.5) },
+		"failed.json":     func(r *bundle.Result) { r.Status = bundle.Failed },
+		"escapes.json":    func(r *bundle.Result) { r.Profile.Model.ID = "\x1b[31m<b>|" },
 		"unknown.json":    func(r *bundle.Result) { r.Profile.Hardware.Accelerator = "unknown" },
 	} {
 		r := bundletest.Result()

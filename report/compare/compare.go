@@ -99,7 +99,7 @@ func Compare(inputs []Input, o Options) (Comparison, error) {
 	for _, in := range inputs {
 		c.Names = append(c.Names, in.Name)
 	}
-	c.Differences = differences(inputs, o.Allow)
+	c.Differences = Differences(inputs, o.Allow)
 	if unused := unusedNames(c.Differences, o.Allow); len(unused) > 0 {
 		return c, fmt.Errorf("nothing differs by %s; what differs is %s", strings.Join(unused, ", "), fields(c.Differences))
 	}

@@ -31,8 +31,9 @@ var facts = []fact{
 	{"workload.sampling", func(p profiles.Profile) string { return p.Workload.Sampling.String() }},
 }
 
-// differences lists what the inputs do not share.
-func differences(inputs []Input, allow []string) []Difference {
+// Differences lists what the inputs do not share and must, to be compared; those
+// that allow names are marked.
+func Differences(inputs []Input, allow []string) []Difference {
 	out := []Difference{}
 	add := func(field string, values []string) {
 		for i, v := range values {

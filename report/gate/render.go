@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/headway-bench/headway/loadgen/record"
+	"github.com/headway-bench/headway/report/text"
 )
 
 // Formats are what Render writes.
@@ -34,10 +34,10 @@ func renderText(w io.Writer, v Verdict) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "gate: %s\n", v.Status)
 	for _, c := range v.Checks {
-		fmt.Fprintf(&b, "  %-12s %s at %s: %s\n", c.Status, oneLine(c.Name), oneLine(c.where()), oneLine(c.Message))
+		fmt.Fprintf(&b, "  %-12s %s at %s: %s\n", c.Status, text.Plain(c.Name), text.Plain(c.where()), text.Plain(c.Message))
 	}
 	for _, r := range v.Warnings {
-		fmt.Fprintf(&b, "  note: %s\n", oneLine(r.Message))
+		fmt.Fprintf(&b, "  note: %s\n", text.Plain(r.Message))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -60,7 +60,7 @@ func renderMarkdown(w io.Writer, v Verdict) error {
 		b.WriteString("\n| check | load | value | 95 % interval | base | limit | verdict |\n|---|---|---|---|---|---|---|\n")
 		for _, c := range v.Checks {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | **%s** |\n",
-				cell(c.Name), cell(c.where()), amount(c.Value, c.Unit), c.interval(), amount(c.Base, c.Unit), c.limit(), c.Status)
+				text.Markdown(c.Name), text.Markdown(c.where()), amount(c.Value, c.Unit), c.interval(), amount(c.Base, c.Unit), c.limit(), c.Status)
 		}
 	}
 	for i, c := range v.Checks {
@@ -68,11 +68,11 @@ func renderMarkdown(w io.Writer, v Verdict) error {
 			b.WriteString("\n")
 		}
 		if c.Status != Pass {
-			fmt.Fprintf(&b, "- **%s** %s at %s: %s\n", c.Status, cell(c.Name), cell(c.where()), cell(c.Message))
+			fmt.Fprintf(&b, "- **%s** %s at %s: %s\n", c.Status, text.Markdown(c.Name), text.Markdown(c.where()), text.Markdown(c.Message))
 		}
 	}
 	for _, r := range v.Warnings {
-		fmt.Fprintf(&b, "- note: %s\n", cell(r.Message))
+		fmt.Fprintf(&b, "- note: %s\n", text.Markdown(r.Message))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -109,47 +109,6 @@ func amount(v record.Value, unit string) string {
 		return fmt.Sprintf("%.4g", x)
 	}
 	return fmt.Sprintf("%.4g %s", x, unit)
-}
-
-// cell makes text that a Markdown table shows as it is.
-func cell(s string) string {
-	var b strings.Builder
-	for _, r := range oneLine(s) {
-		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case strings.ContainsRune("\\`*[]|~#!@", r), r == '_':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// maxText bounds foreign text in an output.
-const maxText = 500
-
-// oneLine replaces control and direction characters and cuts long text.
-func oneLine(s string) string {
-	n := 0
-	cut := strings.Map(func(r rune) rune {
-		n++
-		switch {
-		case n > maxText:
-			return -1
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == unicode.ReplacementChar:
-			return ' '
-		}
-		return r
-	}, s)
-	if n > maxText {
-		cut += "..."
-	}
-	return cut
 }
 
 // The elements of a JUnit report.
@@ -199,7 +158,7 @@ func renderJUnit(w io.Writer, v Verdict) error {
 		if c.Status.rank() > worst.rank() {
 			worst = c.Status
 		}
-		suite.add(junitCase{Name: oneLine(c.Name + " at " + c.where()), Class: "headway." + v.Kind}, c.Status, c.Message, resolvedPass)
+		suite.add(junitCase{Name: text.Plain(c.Name + " at " + c.where()), Class: "headway." + v.Kind}, c.Status, c.Message, resolvedPass)
 	}
 	whole := junitCase{Name: "measurement", Class: "headway." + v.Kind}
 	status := Pass
@@ -207,7 +166,7 @@ func renderJUnit(w io.Writer, v Verdict) error {
 		status = v.Status
 	}
 	suite.add(whole, status, notes(v.Warnings), resolvedPass)
-	suite.Out = oneLine(fmt.Sprintf("verdict: %s, exit code %d", v.Status, v.ExitCode()))
+	suite.Out = text.Plain(fmt.Sprintf("verdict: %s, exit code %d", v.Status, v.ExitCode()))
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
@@ -224,11 +183,11 @@ func renderJUnit(w io.Writer, v Verdict) error {
 }
 
 func (s *junitSuite) add(c junitCase, status Status, message string, resolvedPass bool) {
-	d := &junitDetail{Message: oneLine(message), Type: string(status), Text: oneLine(message)}
+	d := &junitDetail{Message: text.Plain(message), Type: string(status), Text: text.Plain(message)}
 	s.Tests++
 	switch {
 	case status == Pass:
-		c.Out = oneLine(message)
+		c.Out = text.Plain(message)
 	case status == Fail:
 		s.Failures++
 		c.Failure = d

@@ -7,12 +7,13 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/knee"
+	"github.com/headway-bench/headway/report/text"
 )
 
 // conclusions writes knee, points, cause and doubts for a terminal.
 func conclusions(b *strings.Builder, r *bundle.Result, o Options) {
 	for _, f := range findings(r) {
-		writeWrapped(b, paint(fmt.Sprintf("%-18s", f.Name+":"), bold, o.Color), plain(f.Value), o.Width)
+		text.Wrap(b, paint(fmt.Sprintf("%-18s", f.Name+":"), bold, o.Color), text.Plain(f.Value), o.Width)
 	}
 }
 

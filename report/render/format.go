@@ -3,11 +3,7 @@ package render
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
@@ -190,68 +186,3 @@ func paint(s, color string, on bool) string {
 	}
 	return color + s + reset
 }
-
-// maxText bounds how much of a foreign text is shown.
-const maxText = 300
-
-// plain makes foreign text safe for a terminal: no control characters, no
-// direction overrides, bounded.
-func plain(s string) string {
-	s = strings.Map(func(c rune) rune {
-		if c == '\n' || c == '\t' || c == '\r' {
-			return ' '
-		}
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == unicode.ReplacementChar {
-			return -1
-		}
-		return c
-	}, cut(s, maxText))
-	return s
-}
-
-// cut shortens s to at most n characters and marks it.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i] + "..."
-		}
-	}
-	return s
-}
-
-// writeWrapped writes a label and its text, wrapped at width with a hanging
-// indent. A word that is longer than a line is broken.
-func writeWrapped(b *strings.Builder, label, text string, width int) {
-	indent := utf8.RuneCountInString(escapeSequences.ReplaceAllString(label, ""))
-	room := max(width-indent, 20)
-	b.WriteString(label)
-	column := 0
-	newline := func() {
-		b.WriteString("\n" + strings.Repeat(" ", indent))
-		column = 0
-	}
-	for _, field := range strings.Fields(text) {
-		word := []rune(field)
-		if column > 0 && column+1+len(word) > room {
-			newline()
-		}
-		if column > 0 {
-			b.WriteByte(' ')
-			column++
-		}
-		for len(word) > room {
-			b.WriteString(string(word[:room]))
-			word = word[room:]
-			newline()
-		}
-		b.WriteString(string(word))
-		column += len(word)
-	}
-	b.WriteByte('\n')
-}
-
-// escapeSequences are the colours that paint writes.
-var escapeSequences = regexp.MustCompile("\x1b\\[[0-9;]*m")

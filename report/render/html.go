@@ -19,6 +19,7 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/knee"
+	"github.com/headway-bench/headway/report/text"
 )
 
 // chartVersion is the version of the embedded chart library.
@@ -129,7 +130,7 @@ func HTML(w io.Writer, bundles ...*bundle.Bundle) error {
 		}
 		more, err := timelineViews(n, len(all) > 1)
 		if err != nil {
-			v.Doubts = append(v.Doubts, fact{"warning", plain("no timeline: " + err.Error())})
+			v.Doubts = append(v.Doubts, fact{"warning", text.Plain("no timeline: " + err.Error())})
 		}
 		data.Timelines = append(data.Timelines, more...)
 		data.Results = append(data.Results, v)
@@ -171,7 +172,7 @@ func nameAll(bundles []*bundle.Bundle) []named {
 		if shared[b.Result.Profile.Name] > 1 && b.Path != "" {
 			name += ", " + filepath.Base(b.Path)
 		}
-		name = cut(plain(name), 60)
+		name = text.Cut(text.Plain(name), 60)
 		if used[name]++; used[name] > 1 {
 			name += fmt.Sprintf(" (%d)", used[name])
 		}
@@ -185,7 +186,7 @@ func title(all []named) string {
 	for i, n := range all {
 		names[i] = n.name
 	}
-	return cut(strings.Join(names, " · "), 160)
+	return text.Cut(strings.Join(names, " · "), 160)
 }
 
 func viewOf(c chart) chartView {
@@ -208,17 +209,17 @@ func resultOf(n named) (resultView, error) {
 	v := resultView{Name: n.name, Color: n.color, Cards: cards(r), Dists: distRows(r), Origin: origin(n)}
 	v.HealthHead, v.Health = healthRows(r)
 	for _, f := range identity(r) {
-		v.Facts = append(v.Facts, fact{f.Name, plain(f.Value)})
+		v.Facts = append(v.Facts, fact{f.Name, text.Plain(f.Value)})
 	}
 	v.Badges = r.Labels()
 	if r.Status != bundle.Complete {
 		v.Badges = append(v.Badges, string(r.Status))
 	}
 	for _, f := range doubts(r) {
-		v.Doubts = append(v.Doubts, fact{f.Name, plain(f.Value)})
+		v.Doubts = append(v.Doubts, fact{f.Name, text.Plain(f.Value)})
 	}
 	if r.Imported != nil {
-		v.Tool, v.Definitions = plain(r.Imported.Tool), definitions(r)
+		v.Tool, v.Definitions = text.Plain(r.Imported.Tool), definitions(r)
 	} else {
 		v.Repeat = "headway verify BUNDLE\nheadway run BUNDLE --target URL"
 	}
@@ -265,7 +266,7 @@ func cards(r *bundle.Result) []card {
 func kneeCard(k *knee.Knee) card {
 	c := card{Name: "Knee", Big: strings.ReplaceAll(string(k.Status), "_", " ")}
 	if k.Status != knee.Found {
-		c.Lines = append(c.Lines, cardLine{"", plain(kneeText(k))})
+		c.Lines = append(c.Lines, cardLine{"", text.Plain(kneeText(k))})
 		return c
 	}
 	c.Big, c.Unit = brief(k.InFlight), "in flight"
@@ -282,7 +283,7 @@ func kneeCard(k *knee.Knee) card {
 			c.Lines = append(c.Lines, cardLine{brief(f.value), f.format})
 		}
 	}
-	c.Lines = append(c.Lines, cardLine{"", "cause: " + plain(causeText(k))})
+	c.Lines = append(c.Lines, cardLine{"", "cause: " + text.Plain(causeText(k))})
 	return c
 }
 
@@ -297,7 +298,7 @@ func pointCard(name string, r *bundle.Result, p *bundle.Point) card {
 	default:
 		c.Big = "none"
 		if p.Binding != "" {
-			c.Lines = []cardLine{{"", plain(p.Binding)}}
+			c.Lines = []cardLine{{"", text.Plain(p.Binding)}}
 		}
 		return c
 	}
@@ -319,7 +320,7 @@ func pointCard(name string, r *bundle.Result, p *bundle.Point) card {
 		}
 	}
 	if p.Binding != "" {
-		c.Lines = append(c.Lines, cardLine{"", "bound by " + plain(p.Binding)})
+		c.Lines = append(c.Lines, cardLine{"", "bound by " + text.Plain(p.Binding)})
 	}
 	return c
 }
@@ -361,7 +362,7 @@ func healthRows(r *bundle.Result) (head []string, rows [][]string) {
 			t = &record.Telemetry{}
 		}
 		rows = append(rows, []string{loadOf(g), full(g.Client.CPURatio.Scale(100)), full(g.Client.SchedulingLatencyP99ms), full(g.Client.GCPauseP99ms),
-			full(g.SendLag.P99), full(g.ReceiveLag.P99), full(g.MergedReadRatio.Scale(100)), plain(g.Stamps),
+			full(g.SendLag.P99), full(g.ReceiveLag.P99), full(g.MergedReadRatio.Scale(100)), text.Plain(g.Stamps),
 			strconv.FormatInt(g.Client.Connections, 10), strconv.FormatInt(g.Requests.Reconnects, 10),
 			full(t.KVCacheUsageMax.Scale(100)), full(t.RequestsRunningMean), full(t.RequestsWaitingMean), full(t.Preemptions),
 			full(t.PrefixCacheHitRatio.Scale(100)), full(t.GPUPowerWMean)})
@@ -377,14 +378,14 @@ func origin(n named) []fact {
 		{"started", known(r.StartedAt)},
 		{"seed", fmt.Sprintf("%d (run), %d (workload)", r.Seed, r.Profile.Workload.Seed)},
 		{"schedule SHA-256", known(r.ScheduleSHA256)},
-		{"target", known(plain(r.Profile.Target.URL))},
+		{"target", known(text.Plain(r.Profile.Target.URL))},
 		{"client", fmt.Sprintf("%s/%s, %d CPUs, %s, %s", known(r.Client.OS), known(r.Client.Arch), r.Client.CPUs, gib(r.Client.MemoryBytes), known(r.Client.GoVersion))},
 	}
 	for _, s := range settings(r) {
-		out = append(out, fact{"server " + plain(s.Name), plain(s.Value)})
+		out = append(out, fact{"server " + text.Plain(s.Name), text.Plain(s.Value)})
 	}
 	if r.Imported != nil {
-		out = append(out, fact{"imported from", plain(strings.Join(r.Imported.Files, ", "))})
+		out = append(out, fact{"imported from", text.Plain(strings.Join(r.Imported.Files, ", "))})
 	}
 	return out
 }
@@ -449,5 +450,5 @@ func block(s string) string {
 			return -1
 		}
 		return c
-	}, cut(s, maxBlock))
+	}, text.Cut(s, maxBlock))
 }

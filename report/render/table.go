@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/report/bundle"
+	"github.com/headway-bench/headway/report/text"
 )
 
 // Options say how a terminal table looks.
@@ -51,7 +52,7 @@ func Table(w io.Writer, r *bundle.Result, o Options) error {
 // identityBlock writes the facts without which the numbers say nothing.
 func identityBlock(b *strings.Builder, r *bundle.Result, o Options) {
 	for _, f := range identity(r) {
-		writeWrapped(b, fmt.Sprintf("%-12s", f.Name), plain(f.Value), o.Width)
+		text.Wrap(b, fmt.Sprintf("%-12s", f.Name), text.Plain(f.Value), o.Width)
 	}
 }
 
