@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headway-bench/headway/backends/clock"
 )
 
 // slice is the shortest time slice that there is (EEVDF, Linux 6.12 on).
@@ -55,6 +57,32 @@ func Raise() Grant {
 			all.Nice = raised
 		}
 	})
+}
+
+// untilLate returns true once this process wakes up too late too often, and
+// false when it is stopped.
+func (k *Keeper) untilLate() bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// The kernel may delay a wake-up by 50 microseconds without it.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }()
+	var seen lateness
+	for {
+		select {
+		case <-k.stop:
+			return false
+		default:
+		}
+		due := clock.Now() + int64(watchEvery)
+		at := unix.NsecToTimespec(due)
+		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil {
+			continue // interrupted
+		}
+		if seen.add(time.Duration(clock.Now() - due)) {
+			return true
+		}
+	}
 }
 
 // apply calls f for each thread of the process, again as long as there are new

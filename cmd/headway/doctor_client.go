@@ -19,7 +19,7 @@ type clientCheckup struct {
 	OpenFiles     uint64         `json:"open_files"` // soft limit
 	OpenFilesHard uint64         `json:"open_files_hard"`
 	LocalPorts    int            `json:"local_ports"`
-	Scheduling    string         `json:"scheduling"` // what the system grants a run's threads
+	Scheduling    string         `json:"scheduling"` // what a run's threads get on a busy machine
 	Timer         timerCheckup   `json:"timer"`
 	Capacity      clientCapacity `json:"capacity"`
 }
@@ -36,11 +36,10 @@ type timerCheckup struct {
 // examineClient looks at this machine.
 func examineClient(ctx context.Context) clientCheckup {
 	m := loadgen.ThisMachine()
-	granted := sched.Raise() // as a run does
 	c := clientCheckup{CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
-		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts,
-		Scheduling: granted.String(), Timer: examineTimer()}
+		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts, Timer: examineTimer()}
 	c.Capacity = measureCapacity(ctx)
+	c.Scheduling = sched.Raise().String()
 	return c
 }
 

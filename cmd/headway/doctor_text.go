@@ -118,7 +118,7 @@ func (c clientCheckup) text(p page) {
 	fmt.Fprintf(p, "\nclient\n")
 	p.line("machine", "%d processors, %.1f GiB", c.CPUs, float64(c.MemoryBytes)/(1<<30))
 	p.line("limits", "%s open files (hard %s), %s local ports", count(c.OpenFiles), count(c.OpenFilesHard), count(c.LocalPorts))
-	p.line("threads", "granted %s", c.Scheduling)
+	p.line("threads", "%s when the machine is busy", c.Scheduling)
 	p.line("clock", "step %s ns, %s ns a reading", digits(c.Timer.ClockStepNS), digits(c.Timer.ClockReadNS))
 	p.line("wake-up", "late by p50 %s ms, p99 %s ms, at most %s ms", digits(c.Timer.WakeUpP50MS), digits(c.Timer.WakeUpP99MS), digits(c.Timer.WakeUpMaxMS))
 	f := c.Capacity

@@ -29,7 +29,7 @@ type experiment struct {
 	server   *bundledServer // nil when the target was named
 	progress progress
 	started  time.Time
-	granted  sched.Grant // what the threads of this process got
+	threads  *sched.Keeper // nil before the ladder, and where no latency counts
 }
 
 // experiment runs one ladder. It writes a bundle for each target and returns
@@ -63,7 +63,7 @@ func (f *runFlags) prepare(cmd *cobra.Command, p *profiles.Profile, out string) 
 	if err := loadgen.CheckCapacity(plan.Connections()); err != nil {
 		return nil, exitWith(exitNoResult, err)
 	}
-	e := &experiment{profile: p, slos: slos, plan: plan, started: time.Now(), granted: sched.Raise()}
+	e := &experiment{profile: p, slos: slos, plan: plan, started: time.Now()}
 	if f.against == "" {
 		e.legs = []*leg{{url: p.Target.URL, dir: out}}
 	} else {
@@ -127,8 +127,13 @@ func (e *experiment) close() {
 	}
 }
 
-// climb runs the ladder and passes the signals on.
+// climb runs the ladder and passes the signals on. Where latencies are
+// measured the threads are kept prompt.
 func (e *experiment) climb(stop *stopper) error {
+	if e.profile.Load.Offline == nil {
+		e.threads = sched.Keep()
+		defer e.threads.Close()
+	}
 	ladder := e.ladder(stop.orderly)
 	over := make(chan struct{})
 	defer close(over)
