@@ -151,7 +151,9 @@ func (l *leg) result(status bundle.Status, e *experiment) *bundle.Result {
 	r.Status, r.DurationS = status, record.Known(time.Since(e.started).Seconds())
 	r.Server = bundle.Server{Engine: server.Engine, Version: server.Version, ModelID: server.ModelID,
 		Settings: server.Settings, IdentitySource: server.Source}
-	r.Client.Scheduling = e.granted.String()
+	if e.threads != nil {
+		r.Client.Scheduling = e.threads.Grant().String()
+	}
 	r.Warnings = l.warnings
 	interpret(r, l.rungs, e.slos)
 	return r
