@@ -60,7 +60,7 @@ stop_all
 
 # Under pressure: two at a time, a queue of three, five blocks of KV cache, and
 # a parser that turns output into reasoning.
-serve pressure.log --max-num-seqs 2 --num-gpu-blocks-override 5 --max-num-queued-reqs 3 --reasoning-parser deepseek_r1
+serve squeezed.log --max-num-seqs 2 --num-gpu-blocks-override 5 --max-num-queued-reqs 3 --reasoning-parser deepseek_r1
 against pressure "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4 --warmup 1s --measure 4s --min-requests 5 \
   --drain 60s --set stage.max_duration=20s
 rejected=$(counter "$url/metrics" vllm:admission_rejections_total)
