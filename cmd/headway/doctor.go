@@ -77,7 +77,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
 	defer cancel()
-	c := checkup{Headway: thisBuild(), Client: examineClient(ctx)}
+	c := checkup{Headway: thisBuild()}
 	if f.target != "" {
 		state, err := examineTarget(ctx, options, f.tokenizer)
 		if usage, ok := errors.AsType[*exitError](err); ok && usage.code == exitUsage {
@@ -88,6 +88,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 		}
 		c.Target = state
 	}
+	c.Client = examineClient(ctx)
 	c.Advice = advise(&c)
 	if f.format.value == "json" {
 		err = printJSON(cmd, c)

@@ -18,8 +18,9 @@ import (
 	"github.com/headway-bench/headway/profiles"
 )
 
-// askTime bounds one question to the target.
-const askTime = 8 * time.Second
+// askTime bounds all questions to the target. The first answer of a gateway may
+// take most of it.
+const askTime = 14 * time.Second
 
 // targetState is what doctor found out about a server.
 type targetState struct {
@@ -117,6 +118,8 @@ type examiner struct {
 
 // examineTarget opens the target and asks it.
 func examineTarget(ctx context.Context, options connect.Options, tokenizerFile string) (*targetState, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	e := examiner{run: runID()}
 	if tokenizerFile != "" {
 		t, err := tokenizer.Load(tokenizerFile)
