@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,9 @@ func (f *runFlags) usable(bundles []*bundle.Bundle) error {
 // trusted says whether any rung of the results can be trusted.
 func trusted(bundles ...*bundle.Bundle) error {
 	completed, trusted := false, false
+	var rungs []record.Rung
 	for _, b := range bundles {
+		rungs = append(rungs, b.Result.Rungs...)
 		for _, rung := range b.Result.Rungs {
 			completed = completed || rung.Totals.Completed > 0
 			trusted = trusted || rung.Verdict != record.Invalid
@@ -67,11 +70,20 @@ func trusted(bundles ...*bundle.Bundle) error {
 	}
 	switch {
 	case !completed:
-		return exitWith(exitNoResult, errors.New("no request completed; the table and requests.jsonl.zst say why"))
+		return exitWith(exitNoResult, fmt.Errorf("no request completed: %s; requests.jsonl.zst of the bundle has every one", whyNone(rungs)))
 	case !trusted:
 		return exitWith(exitNoResult, errors.New("every rung is invalid; the reasons stand below the table"))
 	}
 	return nil
+}
+
+// whyNone says how the requests of rungs ended of which none completed.
+func whyNone(rungs []record.Rung) string {
+	failed := record.Failures(rungs)
+	if text := failed.FailureText(); text != "" {
+		return text
+	}
+	return "none ended before its rung did"
 }
 
 // judge holds the limits of the profile against each result, and the second

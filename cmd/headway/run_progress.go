@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,6 +137,9 @@ func (l *lines) place() string { return fmt.Sprintf("rung %d/%d", l.seen, max(l.
 func (l *lines) done(target string, r record.Rung) {
 	l.halt()
 	text := fmt.Sprintf("%s %sdone  %s req/s  %s tok/s  TTFT p95 %s ms  %d failed  %s", l.place(), target, figure(r.RequestThroughputPerS), figure(r.OutputTokenThroughputPerS), figure(r.TTFT.P95), r.Requests.Failed, r.Verdict)
+	if words := r.Requests.FailureText(); words != "" {
+		text += "\n  errors: " + words
+	}
 	for _, reason := range r.Reasons {
 		text += "\n  " + reason.Message
 	}
@@ -186,21 +188,18 @@ func liveLine(s record.LiveStats) string {
 	}
 	text := fmt.Sprintf("%s  in flight %d  %.4g req/s  %.4g tok/s  TTFT p95 %s ms", phase, s.InFlight,
 		s.RequestsPerS, s.OutputTokPerS, figure(s.TTFTP95MS))
-	words := failures(s.Failures)
+	words := failureWords(s)
 	if words == "" {
 		return text + "  0 errors"
 	}
 	return text + "  errors: " + words
 }
 
-// failures words the count of each class, "" without any.
-func failures(counts map[string]int64) string {
-	var words []string
-	for class, n := range counts {
-		words = append(words, fmt.Sprintf("%s %d", class, n))
-	}
-	slices.Sort(words)
-	return strings.Join(words, ", ")
+// failureWords words how many requests of each class failed so far, "" for
+// none.
+func failureWords(s record.LiveStats) string {
+	counts := record.Requests{Failures: s.Failures}
+	return counts.FailureText()
 }
 
 // figure words a number with four digits, or "-" when it is unknown.

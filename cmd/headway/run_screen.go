@@ -150,7 +150,7 @@ func (s screen) head() []string {
 		place += "  about " + minutes(left) + " in all"
 	}
 	errors := "none"
-	if words := failures(s.stats.Failures); words != "" {
+	if words := failureWords(s.stats); words != "" {
 		errors = alarm.Styled(words)
 	}
 	return []string{

@@ -94,6 +94,9 @@ type Requests struct {
 	Reconnects int64            `json:"reconnects"`
 	Retries    int64            `json:"retries"`
 	Failures   map[string]int64 `json:"failures"`
+	// FirstErrors is what the first failed request of a class said, of those
+	// that said anything.
+	FirstErrors map[string]string `json:"first_errors,omitempty"`
 }
 
 // Totals counts over warm-up, window and drain, to be held against the

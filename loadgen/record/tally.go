@@ -119,10 +119,10 @@ func (y *tally) request(t *Timeline) {
 		y.latencies(t)
 	case t.class == backends.Cancelled:
 		r.Cancelled++
-		r.Failures[t.class.String()]++
+		r.fail(t)
 	default:
 		r.Failed++
-		r.Failures[t.class.String()]++
+		r.fail(t)
 	}
 	y.sendLag.duration(t.SendLag())
 	if y.cfg.Mode != Open || y.cfg.Concurrency == 0 || t.Due > 0 { // else the cap may have held it back

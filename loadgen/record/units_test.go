@@ -11,7 +11,7 @@ import (
 func TestUnitsAreInTheKeys(t *testing.T) {
 	// Counts, shares and names need none.
 	plain := strings.Fields(`index mode concurrency repeat refined verdict reasons code message value limit warnings window steady method
-		requests sent completed failed cancelled censored reconnects retries failures totals input_tokens output_tokens
+		requests sent completed failed cancelled censored reconnects retries failures first_errors totals input_tokens output_tokens
 		tokens input output output_requested source in_flight_mean in_flight_max elasticity stamps client remote_addresses connections
 		telemetry scrapes scrape_failures requests_running_mean requests_running_max requests_waiting_mean preemptions server_requests
 		server_output_tokens kv_cache_usage_max gpu_utilisation_mean spec_decode_acceptance blocks`)

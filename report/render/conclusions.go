@@ -34,9 +34,14 @@ func findings(r *bundle.Result) []fact {
 	return append(out, doubts(r)...)
 }
 
-// doubts are warnings of the run, and reasons and warnings of its rungs.
+// doubts are failures and warnings of the run, and reasons and warnings of its
+// rungs.
 func doubts(r *bundle.Result) []fact {
 	var out []fact
+	failed := record.Failures(r.Rungs)
+	if text := failed.FailureText(); text != "" {
+		out = append(out, fact{"errors", text})
+	}
 	for _, w := range r.Warnings {
 		out = append(out, fact{"warning", w.Message})
 	}
