@@ -64,6 +64,7 @@ func comparisonInputs(results []*bundle.Bundle) []compare.Input {
 	inputs := make([]compare.Input, len(results))
 	for i, b := range results {
 		inputs[i] = compare.Input{Name: b.Path, Profile: b.Result.Profile, Rungs: b.Result.Rungs}
+		inputs[i].Profile.Workload.Sampling = b.Result.Sampling()
 		if b.Result.Imported != nil {
 			inputs[i].Definitions = b.Result.Imported.Definitions
 		}

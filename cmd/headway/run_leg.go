@@ -102,9 +102,28 @@ func (l *leg) doubts(form prompt.Form) {
 		l.warn("estimated_lengths", "input lengths are estimated: the server has no tokenizer route, so prompts are sized by its own usage; "+
 			"give --tokenizer DIR for exact ones")
 	}
+	if l.profile.Workload.Sampling.ForceLength && !l.client.Can().ForceLength {
+		l.warn(bundle.LengthNotForced, "output lengths are upper limits: the %s dialect has no field that forces them, so the model may end answers early; "+
+			"compare by the measured lengths", l.client.Server().Dialect)
+	}
 	if n := l.profile.Stage.Retries; n > 0 {
 		l.warn("retries", "failed requests were sent again up to %d times: errors are fewer and latencies longer than a user without retries has", n)
 	}
+}
+
+// refused says what may help when the server refused every prompt of ids that
+// nobody could check.
+func (l *leg) refused() {
+	if l.generator.Source.Form() != prompt.ByIDs || l.generator.Source.Counted() {
+		return
+	}
+	failed := record.Failures(l.rungs)
+	said := failed.Failures[backends.HTTP4xx.String()] + failed.Failures[backends.HTTP5xx.String()] + failed.Failures[backends.StreamError.String()]
+	if said == 0 || slices.ContainsFunc(l.rungs, func(r record.Rung) bool { return r.Totals.Completed > 0 }) {
+		return
+	}
+	l.warn("token_ids_refused", "%s refused every prompt; they are token ids from %d to %d, chosen without knowing the model's vocabulary: "+
+		"if it is smaller, use --prompt text, or --tokenizer DIR|FILE for ids that it has", l.url, prompt.FirstID, prompt.LastID)
 }
 
 // fits refuses a workload of which no request fits into the server, and warns
@@ -154,6 +173,7 @@ func (l *leg) result(status bundle.Status, e *experiment) *bundle.Result {
 	if e.threads != nil {
 		r.Client.Scheduling = e.threads.Grant().String()
 	}
+	l.refused()
 	r.Warnings = l.warnings
 	interpret(r, l.rungs, e.slos)
 	return r

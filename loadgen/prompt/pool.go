@@ -49,17 +49,22 @@ func (p *pool) text(from origin, n int) string {
 	return b.String()
 }
 
-// The ids taken when nobody can say which are safe: past the bytes and the
-// special tokens that vocabularies begin with, within the smallest one in use
-// (32,000).
-const firstID, lastID = 1_000, 31_000
+// FirstID and LastID bound the ids taken when nobody can say which are safe,
+// which is when there is neither --tokenizer nor a tokenizer route. Vocabularies
+// begin with up to 1,000 special tokens (Mistral's Tekken) or the bytes (SentencePiece);
+// those in use have 32,000 ids or more, and models made for tests about 2,000.
+// A thousand ids tell any two prompts apart within their first tokens.
+const (
+	FirstID = 1_000
+	LastID  = 1_999
+)
 
 // idPool lists ids that are ordinary words of the vocabulary: those that the
 // counter makes of the word list, without what it adds to every text.
 func idPool(ctx context.Context, chat bool, count counter) (pool, error) {
 	p := pool{count: count}
 	if count == nil {
-		for id := int32(firstID); id < lastID; id++ {
+		for id := int32(FirstID); id <= LastID; id++ {
 			p.tokens = append(p.tokens, id)
 		}
 		return p, nil

@@ -325,3 +325,32 @@ func TestLengthDistributions(t *testing.T) { // guidellm#170
 		})
 	}
 }
+
+// TestIDsOfAnUnknownVocabulary holds the ids that nobody can check to those
+// that every vocabulary in use has, and to prompts that still differ.
+func TestIDsOfAnUnknownVocabulary(t *testing.T) {
+	w := &profiles.Workload{InputTokens: fixed(16), OutputTokens: fixed(4), Seed: 3}
+	s, err := New(t.Context(), Config{Workload: w, Client: &target{can: backends.Capabilities{TokenIDs: true}}, Run: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Form() != ByIDs || s.Counted() {
+		t.Fatalf("prompts are %s, counted %t; want ids that nobody counted", s.Form(), s.Counted())
+	}
+	seen := map[string]bool{}
+	for k := range int64(1000) {
+		var it Item
+		if err := s.fill(t.Context(), &it, 1, k, Lengths{Input: 16, Output: 4}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range it.Prompt.IDs {
+			if id < FirstID || id > LastID {
+				t.Fatalf("id %d, want %d to %d", id, FirstID, LastID)
+			}
+		}
+		seen[fmt.Sprint(it.Prompt.IDs)] = true
+	}
+	if len(seen) != 1000 {
+		t.Errorf("%d different prompts of 1000", len(seen))
+	}
+}

@@ -166,6 +166,10 @@ func wrap(text string, chat bool) backends.Prompt {
 // Form says how prompts get their length.
 func (s *Source) Form() Form { return s.form }
 
+// Counted says whether a tokenizer, the model's or the server's, told lengths
+// and ids.
+func (s *Source) Counted() bool { return s.pool.count != nil }
+
 // Overhead is the number of tokens that template and special tokens add to
 // every prompt, as far as known.
 func (s *Source) Overhead() int {

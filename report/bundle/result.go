@@ -88,6 +88,10 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
+// LengthNotForced is the code of the warning that the dialect has no field that
+// forces the output length which the profile wants forced.
+const LengthNotForced = "length_not_forced"
+
 // Imported says who measured and what its figures mean there.
 type Imported struct {
 	Tool    string `json:"tool"`    // such as "vllm-bench"
@@ -147,6 +151,19 @@ func withoutCredentials(raw string) string {
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
+}
+
+// Warned says whether the result carries a warning of the code.
+func (r *Result) Warned(code string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
+}
+
+// Sampling is what the server was asked for: the profile's sampling, without
+// the forced length where the dialect has no field for it.
+func (r *Result) Sampling() profiles.Sampling {
+	s := r.Profile.Workload.Sampling
+	s.ForceLength = s.ForceLength && !r.Warned(LengthNotForced)
+	return s
 }
 
 // Labels lists what a reader must know before comparing the numbers with

@@ -116,7 +116,11 @@ func samplingText(r *bundle.Result) string {
 	if r.Imported != nil {
 		return profiles.Unknown
 	}
-	return r.Profile.Workload.Sampling.String()
+	text := r.Sampling().String()
+	if r.Warned(bundle.LengthNotForced) {
+		text += ", length not forced"
+	}
+	return text
 }
 
 func engineText(r *bundle.Result) string {
