@@ -174,12 +174,17 @@ func trusted(load []record.Rung) []record.Rung {
 	return out
 }
 
-// validPoints are the loads that have a repeat that is not invalid, ascending.
+// validPoints are the loads that have a repeat that is not invalid and of which
+// anything completed, ascending.
 func validPoints(rungs []record.Rung, e Economics) []Operating {
 	var out []Operating
 	for _, repeats := range ByLoad(rungs) {
-		if load := trusted(repeats); len(load) > 0 {
-			out = append(out, pointOf(load, e))
+		load := trusted(repeats)
+		if len(load) == 0 {
+			continue
+		}
+		if p := pointOf(load, e); p.RequestThroughputPerS.Or(1) > 0 {
+			out = append(out, p)
 		}
 	}
 	return out

@@ -74,6 +74,15 @@ func TestPeakAndSingleUser(t *testing.T) {
 	}
 }
 
+func TestLoadsWithoutCompletionAreNoPoint(t *testing.T) {
+	dead := loaded(0, 1, 0, 20)
+	dead.RequestThroughputPerS = record.Known(0)
+	rungs := []record.Rung{dead}
+	if p, s := Peak(rungs, Economics{}), SingleUser(rungs, Economics{}); p.Status != PointNone || s.Status != PointNone {
+		t.Errorf("peak %s, single user %s of a ladder in which nothing completed", p.Status, s.Status)
+	}
+}
+
 // 1000 tok/s at 3.6 USD an hour are 1 USD a million tokens.
 func TestPrices(t *testing.T) {
 	rungs := []record.Rung{loaded(0, 16, 1000, 30, func(r *record.Rung) { r.Telemetry = &record.Telemetry{GPUPowerWMean: record.Known(500)} })}
