@@ -96,7 +96,7 @@ func (p *prober) find(ctx context.Context, dialect string, a address) (finding, 
 	if f.protocol == protocolAnthropic {
 		p.foundAnthropic(&f, why, a)
 	}
-	p.describe(ctx, &f, models)
+	p.describe(ctx, &f)
 	f.server.Metrics = p.metrics(ctx, f.dialect.Metrics)
 	return f, nil
 }
@@ -197,7 +197,7 @@ func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 			} `json:"meta"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(a.Body, &list); err != nil {
+	if json.Unmarshal(a.Body, &list) != nil {
 		f.noModels = fmt.Sprintf("its %s is no list of models", path)
 		return nil
 	}
@@ -309,7 +309,7 @@ func hasMetric(page []byte, prefix string) bool {
 }
 
 // describe asks for the version and for what else the engine tells.
-func (p *prober) describe(ctx context.Context, f *finding, models wire.Answer) {
+func (p *prober) describe(ctx context.Context, f *finding) {
 	s := &f.server
 	tell := func(path string, info map[string]any, keys ...string) {
 		if info == nil {

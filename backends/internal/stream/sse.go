@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"iter"
 
@@ -172,7 +173,7 @@ func (b *blocks) last() bool {
 // cut says whether the connection, rather than a limit of ours, ended the
 // stream.
 func (b *blocks) cut() bool {
-	_, tooLarge := b.err.(*TooLargeError)
+	_, tooLarge := errors.AsType[*TooLargeError](b.err)
 	return !tooLarge
 }
 

@@ -136,7 +136,7 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 	k.source.reset(resp)
 	out.Status = resp.Status
 	if resp.Status/100 == 2 {
-		c.readAnswer(ctx, k, resp, sink)
+		c.readAnswer(ctx, k, sink)
 	} else {
 		c.readRefusal(ctx, k, resp)
 	}
@@ -150,7 +150,7 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 			k.warn("cut_after_end")
 		}
 	case backends.StreamError, backends.HTTP4xx, backends.HTTP429, backends.HTTP5xx:
-		resp.Drain(drainBytes, failedDrain)
+		_ = resp.Drain(drainBytes, failedDrain) // the failure is known; this only saves the connection
 	}
 	out.End = max(out.End, resp.Stamp().At)
 	if out.Class != backends.OK {
@@ -165,9 +165,10 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 }
 
 // readAnswer reads the answer under a good status.
-func (c *Caller) readAnswer(ctx context.Context, k *call, resp *transport.Response, sink backends.Sink) {
+func (c *Caller) readAnswer(ctx context.Context, k *call, sink backends.Sink) {
 	out := &k.out
-	ended, err := false, error(nil)
+	var ended bool
+	var err error
 	switch first := k.source.firstByte(); {
 	case c.protocol.Framing() == SSE && first == '{':
 		out.NotStreamed = true

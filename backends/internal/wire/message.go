@@ -30,7 +30,7 @@ var (
 func Message(body []byte) string {
 	body = bytes.TrimPrefix(body, []byte("data:"))
 	var v any
-	text := ""
+	var text string
 	if err := json.Unmarshal(bytes.TrimSpace(body), &v); err != nil {
 		text = cutMessage(body)
 	} else {

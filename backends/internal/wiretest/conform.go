@@ -19,8 +19,10 @@ func EverySplit(t *testing.T, answer string, cut bool, open func(url string) bac
 		if c.Number == 0 {
 			return ByteByByte(c, answer) && !cut
 		}
-		io.WriteString(c, answer[:c.Number-1])
-		_, err := io.WriteString(c, answer[c.Number-1:])
+		_, err := io.WriteString(c, answer[:c.Number-1])
+		if err == nil {
+			_, err = io.WriteString(c, answer[c.Number-1:])
+		}
 		return err == nil && !cut
 	})
 	client := open(s.URL)

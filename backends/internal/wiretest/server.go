@@ -153,7 +153,7 @@ func Write(answer string) func(c *Conn) bool {
 // WriteAndClose answers with the bytes and closes the connection.
 func WriteAndClose(answer string) func(c *Conn) bool {
 	return func(c *Conn) bool {
-		io.WriteString(c, answer)
+		_, _ = io.WriteString(c, answer) // the connection ends either way
 		return false
 	}
 }
