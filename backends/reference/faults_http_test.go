@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -132,7 +133,7 @@ func observe(url string, tokens int) (reference.Fault, error) {
 	case done && finish == "length" && n == tokens && usage == fmt.Sprint(n):
 		return reference.NoFault, nil
 	}
-	return "", fmt.Errorf("%d tokens, finish reason %q, [DONE] %v, usage %s, %v", n, finish, done, usage, lines.Err())
+	return "", errors.Join(fmt.Errorf("%d tokens, finish reason %q, [DONE] %v, usage %s", n, finish, done, usage), lines.Err())
 }
 
 // TestLateFaults holds the faults that only times show to the emission log:

@@ -57,11 +57,18 @@ func NewScheduler(cfg SchedulerConfig) *Scheduler {
 	return &Scheduler{cfg: cfg, kv: NewKVCache(cfg.KV, cfg.Contiguous)}
 }
 
-// Running, Waiting and Preemptions are the scheduler's counts; KV its cache.
-func (s *Scheduler) Running() int     { return s.running.len }
-func (s *Scheduler) Waiting() int     { return s.waiting.len }
+// Running is the number of sequences that have been admitted and have not ended.
+func (s *Scheduler) Running() int { return s.running.len }
+
+// Waiting is the number of sequences that wait for their first step, or again
+// after a preemption.
+func (s *Scheduler) Waiting() int { return s.waiting.len }
+
+// Preemptions is how often a sequence has lost its blocks to another so far.
 func (s *Scheduler) Preemptions() int { return s.preemptions }
-func (s *Scheduler) KV() *KVCache     { return s.kv }
+
+// KV is the cache that the scheduler gives blocks of.
+func (s *Scheduler) KV() *KVCache { return s.kv }
 
 // Add queues a sequence that arrived at now.
 func (s *Scheduler) Add(q *Sequence, now int64) {

@@ -160,10 +160,11 @@ func TestAnswersRepeatThemselves(t *testing.T) {
 	}
 	distinct := map[int32]bool{}
 	for i := range 1000 {
-		if token(1, i) != token(1, i) {
+		first, again := token(1, i), token(1, i)
+		if first != again {
 			t.Fatal("the same seed and position gave two tokens")
 		}
-		distinct[token(1, i)] = true
+		distinct[first] = true
 	}
 	if len(distinct) < 500 {
 		t.Errorf("1000 tokens had only %d different ids", len(distinct))
