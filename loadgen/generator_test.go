@@ -29,7 +29,6 @@ type fake struct {
 	requests []seen
 	inFlight int
 	most     int
-	ids      map[string]bool
 }
 
 // seen is one request as the target saw it, in times of package clock.

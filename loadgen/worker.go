@@ -122,15 +122,16 @@ func (w *worker) send(item *prompt.Item, t *record.Timeline) backends.Outcome {
 	w.req = backends.Request{ID: t.ID, Prompt: item.Prompt, MaxTokens: item.Output, ForceLength: sampling.ForceLength,
 		Sampling:  backends.Sampling{Temperature: sampling.Temperature, TopP: sampling.TopP, TopK: sampling.TopK},
 		CacheSalt: item.CacheSalt}
-	ctx, cancel := u.ctx, context.CancelFunc(nil)
+	ctx := u.ctx
 	if limit := u.rung.Stage.Timeout.Std(); limit > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	if item.CancelAfter == 0 && item.CancelTokens == 0 && w.talk == nil {
 		return u.g.Client.Stream(ctx, &w.req, t)
 	}
-	ctx, cancel = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if item.CancelAfter > 0 {
 		defer time.AfterFunc(item.CancelAfter, cancel).Stop()

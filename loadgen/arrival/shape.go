@@ -99,11 +99,11 @@ func (r staircase) when(u float64) (float64, bool) {
 	step := r.over / float64(r.n)
 	for j := range r.n {
 		rate := r.a + float64((r.b-r.a)*float64(j))/float64(r.n-1)
-		if sent := rate * step; u < sent {
+		sent := rate * step
+		if u < sent {
 			return float64(step*float64(j)) + u/rate, true
-		} else {
-			u -= sent
 		}
+		u -= sent
 	}
 	return 0, false
 }
