@@ -20,7 +20,7 @@ func JudgePair(a, b Run, o Options) Verdict {
 	const kind = "pair"
 	pairs, lone := pairUp(a.Rungs, b.Rungs, o.At)
 	if len(pairs) == 0 {
-		return refuse(kind, Usage, "no rung of %s has the load and repeat of one of %s", b.Name, a.Name)
+		return refuse(kind, "no rung of %s has the load and repeat of one of %s", b.Name, a.Name)
 	}
 	v := newVerdict(kind)
 	all := len(pairs)

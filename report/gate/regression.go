@@ -94,7 +94,7 @@ func JudgeBaseline(runs, base []Run, o Options) Verdict {
 	const kind = "baseline"
 	loads, err := commonLoads(runs, base, o.At)
 	if err != nil {
-		return refuse(kind, Usage, "%v", err)
+		return refuse(kind, "%v", err)
 	}
 	v := newVerdict(kind)
 	var family []candidate

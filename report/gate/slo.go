@@ -24,11 +24,11 @@ const silentErrors = 0.05
 func JudgeSLO(runs []Run, slos []profiles.SLO, at At) Verdict {
 	const kind = "slo"
 	if len(slos) == 0 {
-		return refuse(kind, Usage, "no limit to judge: give --slo, such as ttft_p95=500ms")
+		return refuse(kind, "no limit to judge: give --slo, such as ttft_p95=500ms")
 	}
 	load, err := at.pick(join(runs), slos)
 	if err != nil {
-		return refuse(kind, Usage, "%v", err)
+		return refuse(kind, "%v", err)
 	}
 	v := newVerdict(kind)
 	v.trust(load)

@@ -142,10 +142,10 @@ func newVerdict(kind string) Verdict {
 }
 
 // refuse is a verdict that there is nothing to judge.
-func refuse(kind string, status Status, format string, args ...any) Verdict {
+func refuse(kind, format string, args ...any) Verdict {
 	v := newVerdict(kind)
-	v.Status = status
-	v.warn(string(status), format, args...)
+	v.Status = Usage
+	v.warn(string(Usage), format, args...)
 	return v
 }
 
