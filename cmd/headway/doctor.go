@@ -40,11 +40,11 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what a server streams and what this client can measure",
-		Long: `doctor prints one page to paste into a bug report: how well this machine keeps
-time and how much load it can offer, and, with --target, what the server is, what
-it streams, whether it obeys lengths, whether counts of tokens agree, whether it
-caches prefixes, and what to change. It sends the server about six short requests
-and takes less than 20 seconds. Keys and headers are not in the page.`,
+		Long: `doctor prints one page to paste into a bug report: how well this machine
+keeps time and how much load it can offer, and, with --target, what the server
+is, what it streams, whether it obeys lengths, whether counts of tokens agree,
+whether it caches prefixes, and what to change. It sends the server six short
+requests and takes less than 20 seconds. Keys and headers are not in the page.`,
 		Example: `  headway doctor
   headway doctor --target http://localhost:8000
   headway doctor --target http://localhost:8000 --format json`,
