@@ -130,7 +130,7 @@ func advise(c *checkup) []string {
 		say(s.Failed != "", "A request failed: %s", s.Failed)
 		say(t.Lengths.Obeyed != nil && !*t.Lengths.Obeyed, "Output lengths are not obeyed: compare throughputs by tokens, not by requests, "+
 			"or choose a dialect that can force lengths (--backend).")
-		say(s.Failed == "" && s.Usage == "none", "The server reports no usage: tokens are counted as events. Name the model's tokenizer with --tokenizer.")
+		say(s.TokenSource == "events", "Tokens are counted as events, an estimate: the server reports no usage. Name the model's tokenizer with --tokenizer.")
 		say(t.Tokenizer.Agrees != nil && !*t.Tokenizer.Agrees, "Prompts have not the length asked for by the server's count: name the model's tokenizer with --tokenizer, or use --prompt token-ids.")
 		say(t.Cache.On != nil && *t.Cache.On, "Prefixes are cached. headway's prompts are unique, so that runs are not flattered; "+
 			"ask for shared prefixes with workload.prefix.shared_tokens.")
