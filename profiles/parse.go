@@ -171,6 +171,7 @@ func Default() *Profile {
 	p.Workload.InputTokens, p.Workload.OutputTokens = Fixed(1024), Fixed(128)
 	p.Load.Closed = &ClosedLoad{Concurrency: []int{1, 2, 4, 8, 16, 32, 64}}
 	p.Stage.Measure = Duration(30 * time.Second)
+	p.Stage.MinRequestsPerUser = 20 // as many as Little's law takes
 	p.complete()
 	return p
 }

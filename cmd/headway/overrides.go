@@ -52,6 +52,10 @@ func (o overrides) override(cmd *cobra.Command, p *profiles.Profile) error {
 	if len(loads) > 1 {
 		return usagef("%s exclude each other; keep one of them", strings.Join(loads, " and "))
 	}
+	if len(loads) == 1 && !cmd.Flags().Changed("refine") {
+		// Loads that the user names are the loads that are run.
+		p.Load.Refine.Rungs = 0
+	}
 	for _, v := range o {
 		if !cmd.Flags().Changed(v.flag) {
 			continue

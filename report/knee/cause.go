@@ -14,16 +14,16 @@ import (
 func findCause(l *ladder, f ladderFit) (Cause, []record.Reason) {
 	saturated := saturatedRungs(l, f.law.kink)
 	if reason, ok := clientFault(l.invalid, f.law.kink); ok {
-		return CauseClient, append([]record.Reason{reason}, growth(f)...)
+		return CauseClient, append([]record.Reason{reason}, growth(f, saturated)...)
 	}
 	evidence := []record.Reason{}
 	for _, rule := range []func([]*record.Rung) (Cause, record.Reason, bool){rateLimited, clientBound, networkBound, kvBound} {
 		if cause, reason, ok := rule(saturated); ok {
 			evidence = append(evidence, reason)
-			return cause, append(evidence, growth(f)...)
+			return cause, append(evidence, growth(f, saturated)...)
 		}
 	}
-	evidence = append(evidence, growth(f)...)
+	evidence = append(evidence, growth(f, saturated)...)
 	if len(evidence) == 0 {
 		return CauseUnknown, evidence
 	}
@@ -42,8 +42,13 @@ func saturatedRungs(l *ladder, kink float64) []*record.Rung {
 	return out
 }
 
-// growth says whether requests wait or all of them slow down.
-func growth(f ladderFit) []record.Reason {
+// growth says whether requests wait or all of them slow down: by the server's
+// own count of waiting requests where it was scraped, else by the running
+// signal, which cannot tell a wait for slots or memory from one for prefill.
+func growth(f ladderFit, saturated []*record.Rung) []record.Reason {
+	if reason, ok := queued(saturated); ok {
+		return []record.Reason{reason}
+	}
 	if f.run == nil {
 		return nil
 	}
@@ -53,7 +58,7 @@ func growth(f ladderFit) []record.Reason {
 	if flat && f.running.kink < last/sameLoad {
 		return []record.Reason{{
 			Code:    "running_flat",
-			Message: fmt.Sprintf("running requests stop growing at %.4g while more are in flight: requests wait for slots or KV memory", f.running.cap()),
+			Message: fmt.Sprintf("running requests stop growing at %.4g while more are in flight: the others wait for slots, KV memory or their prefill", f.running.cap()),
 			Value:   record.Known(f.running.cap()),
 		}}
 	}
@@ -62,6 +67,32 @@ func growth(f ladderFit) []record.Reason {
 		Message: "running requests still grow where throughput is flat: compute or memory bandwidth is used up, every request slows",
 		Value:   record.Known(math.Exp(f.run[m-1].y)),
 	}}
+}
+
+// queued looks at the share of requests that the server counted as waiting at
+// the saturated rung of the most in flight.
+func queued(saturated []*record.Rung) (record.Reason, bool) {
+	const limit = 0.1
+	most, share, ok := 0.0, 0.0, false
+	for _, r := range saturated {
+		n := r.InFlightMean.Or(0)
+		if r.Telemetry == nil || n <= most {
+			continue
+		}
+		if waiting, known := r.Telemetry.RequestsWaitingMean.Float(); known {
+			most, share, ok = n, waiting/n, true
+		}
+	}
+	out := record.Reason{
+		Code:    "server_running",
+		Message: fmt.Sprintf("the server runs nearly all of %.4g requests in flight, %.2g %% wait: compute or memory bandwidth is used up, every request slows", most, 100*share),
+		Value:   record.Known(share), Limit: record.Known(limit),
+	}
+	if share >= limit {
+		out.Code = "server_waiting"
+		out.Message = fmt.Sprintf("by the server's own count %.3g %% of %.4g requests in flight wait for slots or KV memory", 100*share, most)
+	}
+	return out, ok
 }
 
 // rateLimited: over 1 % of the requests were answered 429.

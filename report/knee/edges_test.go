@@ -159,6 +159,8 @@ func TestCauses(t *testing.T) {
 		{"slots", func(*record.Rung) {}, CauseServer, "running_flat"},
 		{"kv cache full", func(r *record.Rung) { r.Telemetry = &record.Telemetry{KVCacheUsageMax: record.Known(0.99)} }, CauseKVMemory, "kv_cache"},
 		{"preemption", func(r *record.Rung) { r.Telemetry = &record.Telemetry{Preemptions: record.Known(3)} }, CauseKVMemory, "kv_cache"},
+		{"the server runs all", func(r *record.Rung) { r.Telemetry = &record.Telemetry{RequestsWaitingMean: record.Known(0.1)} }, CauseServer, "server_running"},
+		{"the server lets them wait", func(r *record.Rung) { r.Telemetry = &record.Telemetry{RequestsWaitingMean: r.InFlightMean.Scale(0.5)} }, CauseServer, "server_waiting"},
 		{"rate limit", func(r *record.Rung) { r.Requests.Failures["http_429"] = 100 }, CauseRateLimit, "http_429"},
 		{"connections refused", func(r *record.Rung) { r.Requests.Failures["connect"] = 100 }, CauseNetwork, "connect"},
 		{"client processor", func(r *record.Rung) { r.Client.CPURatio = record.Known(0.95) }, CauseClient, "client_cpu"},

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // pool shares the parts of a phase among worker goroutines. A phase is a
@@ -131,6 +130,6 @@ func relax(spins int) {
 	case spins < 1024:
 		runtime.Gosched()
 	default:
-		time.Sleep(50 * time.Microsecond)
+		yieldCore()
 	}
 }
