@@ -210,8 +210,12 @@ func (r *Recorder) advance(now int64) {
 
 // enough says whether the window holds what was asked of it.
 func (r *Recorder) enough() bool {
-	if n := int64(r.cfg.MinRequests); r.tally.requests.Completed < n && r.tally.requests.Failed < n {
+	done := &r.tally.requests
+	if n := int64(r.cfg.MinRequests); done.Completed < n && done.Failed < n {
 		return false
+	}
+	if done.Completed == 0 && done.Failed > 0 && r.end >= r.start+int64(r.cfg.Measure) {
+		return true // where all fail no percentile settles
 	}
 	for _, a := range r.cfg.Until {
 		if d := r.tally.metric(a.Metric, r.cfg.Mode); d != nil && !d.settled(a.Quantile) {

@@ -212,6 +212,20 @@ func TestWindowEnd(t *testing.T) {
 			t.Error("not over although nothing will complete")
 		}
 	})
+	t.Run("a rung in which all fail waits for no percentile", func(t *testing.T) {
+		c := fixed(0, 1000)
+		c.MinRequests, c.Until = 3, []Asked{{"ttft", 0.95}}
+		r := NewRecorder(c)
+		for i := range int64(3) {
+			r.Add(request{intended: i, sent: i, end: i + 5, class: backends.HTTP5xx}.timeline())
+		}
+		if r.Over(base + 900*ms) {
+			t.Error("over before its measured time")
+		}
+		if !r.Over(base + 1000*ms) {
+			t.Error("not over although nothing will settle")
+		}
+	})
 	t.Run("ends early when what is asked has settled", func(t *testing.T) {
 		c := fixed(0, 100000)
 		c.Until = []Asked{{"ttft", 0.95}}
