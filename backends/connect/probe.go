@@ -197,8 +197,8 @@ func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 			} `json:"meta"`
 		} `json:"data"`
 	}
-	if json.Unmarshal(a.Body, &list) != nil {
-		f.noModels = fmt.Sprintf("its %s is no list of models", path)
+	if err := json.Unmarshal(a.Body, &list); err != nil {
+		f.noModels = fmt.Sprintf("its %s is no list of models: %v", path, err)
 		return nil
 	}
 	for _, m := range list.Data {
