@@ -21,7 +21,7 @@ cp "$bundled/python_backend_stubs/$version"/* backends/python/
 port=$(free_port)
 metrics_port=$(free_port)
 url=http://127.0.0.1:$port
-start triton.log env PYTHONPATH="$site" LD_LIBRARY_PATH="$site/nvidia_pytriton.libs:$bundled/external_libs" \
+start triton.log env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" LD_LIBRARY_PATH="$site/nvidia_pytriton.libs:$bundled/external_libs" \
   "$bundled/bin/tritonserver" --model-repository="$repo/testdata/servers/triton" --backend-directory="$PWD/backends" \
   --http-address=127.0.0.1 --http-port="$port" --allow-grpc=false \
   --metrics-address=127.0.0.1 --metrics-port="$metrics_port"
