@@ -17,12 +17,14 @@ bundled=$site/pytriton/tritonserver
 mkdir -p backends
 cp -r "$bundled/backends/python" backends/
 cp "$bundled/python_backend_stubs/$version"/* backends/python/
+mkdir -p models
+cp -r "$repo/testdata/servers/triton/clockwork" models/ # Python leaves its bytecode beside a model
 
 port=$(free_port)
 metrics_port=$(free_port)
 url=http://127.0.0.1:$port
-start triton.log env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" LD_LIBRARY_PATH="$site/nvidia_pytriton.libs:$bundled/external_libs" \
-  "$bundled/bin/tritonserver" --model-repository="$repo/testdata/servers/triton" --backend-directory="$PWD/backends" \
+start triton.log env PYTHONPATH="$site" LD_LIBRARY_PATH="$site/nvidia_pytriton.libs:$bundled/external_libs" \
+  "$bundled/bin/tritonserver" --model-repository="$PWD/models" --backend-directory="$PWD/backends" \
   --http-address=127.0.0.1 --http-port="$port" --allow-grpc=false \
   --metrics-address=127.0.0.1 --metrics-port="$metrics_port"
 await "$url/v2/health/ready" 60 triton.log
