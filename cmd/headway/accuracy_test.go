@@ -271,7 +271,7 @@ func BenchmarkQuiet(b *testing.B) {
 // accuracy measures so many streams once and reports how far off the client is.
 func accuracy(b *testing.B, streams int, warmup time.Duration, user bool) record.Rung {
 	b.Helper()
-	s := startMeasured(b, "--law", "ttft=50ms,itl=10ms")
+	s := startMeasured(b, "--law", "ttft=50ms,itl=10ms", "--max-num-seqs", strconv.Itoa(streams))
 	args := []string{"--target", s.url, "--concurrency", strconv.Itoa(streams), "--input-tokens", "64", "--output-tokens", "32",
 		"--warmup", warmup.String(), "--measure", "8s", "--repeats", "1"}
 	if user {
