@@ -7,7 +7,7 @@ import (
 
 // Keeper keeps the threads of this process prompt. It begins with short time
 // slices, which cost nothing, and watches how late a thread of the process
-// wakes up; once that is too late it asks for all that Raise does. On an idle
+// wakes up; the first time that is too late it asks for all that Raise does. On an idle
 // machine it never comes to that: threads of real-time priority are woken for
 // every event instead of finding several, which takes a third more processor
 // time. A Keeper is safe for concurrent use.
@@ -20,13 +20,10 @@ type Keeper struct {
 
 const (
 	// watchEvery is the time between two wake-ups of the watch.
-	watchEvery = 5 * time.Millisecond
-	// tooLate is a wake-up that harms: half of the lag at which a rung is no
-	// longer valid.
-	tooLate = 500 * time.Microsecond
-	// Of the last watched wake-ups so many may be too late: one in a hundred.
-	watched  = 200
-	mostLate = 1
+	watchEvery = 2 * time.Millisecond
+	// tooLate is a wake-up that shows a busy machine: a fifth of the lag at
+	// which a rung is no longer valid.
+	tooLate = 200 * time.Microsecond
 )
 
 // Keep begins to watch.
@@ -55,25 +52,4 @@ func (k *Keeper) Grant() Grant {
 func (k *Keeper) Close() {
 	close(k.stop)
 	<-k.done
-}
-
-// lateness remembers which of the last wake-ups were too late.
-type lateness struct {
-	late [watched]bool
-	next int
-	sum  int
-}
-
-// add notes a wake-up and says whether too many were late.
-func (l *lateness) add(by time.Duration) bool {
-	if l.late[l.next] {
-		l.sum--
-	}
-	late := by > tooLate
-	if late {
-		l.sum++
-	}
-	l.late[l.next] = late
-	l.next = (l.next + 1) % watched
-	return l.sum > mostLate
 }

@@ -59,15 +59,14 @@ func Raise() Grant {
 	})
 }
 
-// untilLate returns true once this process wakes up too late too often, and
-// false when it is stopped.
+// untilLate returns true once this process wakes up too late, and false when it
+// is stopped.
 func (k *Keeper) untilLate() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// The kernel may delay a wake-up by 50 microseconds without it.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }()
-	var seen lateness
 	for {
 		select {
 		case <-k.stop:
@@ -79,7 +78,7 @@ func (k *Keeper) untilLate() bool {
 		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil {
 			continue // interrupted
 		}
-		if seen.add(time.Duration(clock.Now() - due)) {
+		if clock.Now()-due > int64(tooLate) {
 			return true
 		}
 	}
