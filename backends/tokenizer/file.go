@@ -131,7 +131,7 @@ const maxID = 1 << 22
 // parse builds the tokenizer that a tokenizer.json describes.
 func parse(data []byte) (*Tokenizer, *hub, error) {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := Unmarshal(data, &f); err != nil {
 		return nil, nil, err
 	}
 	h := &hub{}

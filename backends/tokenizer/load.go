@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +26,7 @@ func Load(path string) (*Tokenizer, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "tokenizer.json")
 	}
-	data, err := read(path, maxTokenizer)
+	data, err := ReadFile(path, maxTokenizer)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -95,7 +94,7 @@ func (t *Tokenizer) configure(h *hub, dir string) error {
 		return err
 	}
 	if data != nil {
-		if err := json.Unmarshal(data, &s); err != nil {
+		if err := Unmarshal(data, &s); err != nil {
 			return fmt.Errorf("tokenizer_config.json: %w", err)
 		}
 	}
@@ -150,23 +149,9 @@ func (h *hub) chat(messages []Message) ([]int32, error) {
 	return h.encode(make([]int32, 0, len(text)/3), text), nil
 }
 
-// read returns a file of at most limit bytes.
-func read(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is above the limit of %d bytes", path, limit)
-	}
-	return data, err
-}
-
-// readIfThere is read, but nil for a file that does not exist.
+// readIfThere is ReadFile, but nil for a file that does not exist.
 func readIfThere(path string, limit int64) ([]byte, error) {
-	data, err := read(path, limit)
+	data, err := ReadFile(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

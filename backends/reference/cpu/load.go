@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/headway-bench/headway/backends/tokenizer"
 )
 
 // load reads a model from a Hugging Face folder.
@@ -165,17 +165,9 @@ func (v *ids) UnmarshalJSON(b []byte) error {
 const maxConfig = 1 << 20
 
 func readConfig(path string) (Config, error) {
-	f, err := os.Open(path)
+	data, err := tokenizer.ReadFile(path, maxConfig)
 	if err != nil {
 		return Config{}, fmt.Errorf("model configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return Config{}, fmt.Errorf("model configuration: %w", err)
-	}
-	if len(data) > maxConfig {
-		return Config{}, fmt.Errorf("%s is above the limit of %d bytes", path, maxConfig)
 	}
 	c, err := parseConfig(data)
 	if err != nil {
@@ -188,7 +180,7 @@ func readConfig(path string) (Config, error) {
 // compute.
 func parseConfig(data []byte) (Config, error) {
 	var f configFile
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := tokenizer.Unmarshal(data, &f); err != nil {
 		return Config{}, err
 	}
 	switch {

@@ -51,6 +51,11 @@ func TestParseConfig(t *testing.T) {
 		{"unknown rope", `,"rope_scaling":{"rope_type":"yarn","factor":4}`, `"yarn"`},
 		{"llama3 without factors", `,"rope_scaling":{"rope_type":"llama3","factor":8}`, "low_freq_factor"},
 		{"not JSON", `,`, "invalid character"},
+		{"a size as text", `,"hidden_size":"64"`, "hidden_size is a JSON string, must be a whole number"},
+		{"a size that overflows", `,"hidden_size":1e30`, "hidden_size is a JSON number 1e30, must be a whole number"},
+		{"a list of ends as text", `,"eos_token_id":["a"]`, "eos_token_id"},
+		{"rope as a number", `,"rope_scaling":5`, "rope_scaling is a JSON number, must be an object"},
+		{"rope factor as text", `,"rope_scaling":{"factor":"8"}`, "rope_scaling.factor is a JSON string, must be a number"},
 	} {
 		if _, err := parseConfig([]byte("{" + base + c.fields + "}")); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
@@ -218,6 +223,22 @@ func TestLoadRefuses(t *testing.T) {
 		{"index that leaves the folder", func(t *testing.T, dir string) {
 			put(t, dir, "model.safetensors.index.json", `{"weight_map":{"a":"../x.safetensors"}}`)
 		}, "no safetensors file beside it"},
+		{"index with an absolute path", func(t *testing.T, dir string) {
+			put(t, dir, "model.safetensors.index.json", `{"weight_map":{"a":"/x.safetensors"}}`)
+		}, "no safetensors file beside it"},
+		{"index of another shape", func(t *testing.T, dir string) {
+			put(t, dir, "model.safetensors.index.json", `{"weight_map":{"a":5}}`)
+		}, "weight_map is a JSON number, must be a string"},
+		{"index of a missing file", func(t *testing.T, dir string) {
+			put(t, dir, "model.safetensors.index.json", `{"weight_map":{"a":"b.safetensors"}}`)
+		}, "b.safetensors: no such file"},
+		{"folder as weights", func(t *testing.T, dir string) {
+			remove(t, dir, "model.safetensors")
+			if err := os.Mkdir(filepath.Join(dir, "model.safetensors"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "model.safetensors is no regular file"},
+		{"list as configuration", func(t *testing.T, dir string) { put(t, dir, "config.json", "[]") }, "array stands where an object is expected"},
 		{"empty index", func(t *testing.T, dir string) { put(t, dir, "model.safetensors.index.json", `{}`) }, "names no file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -230,6 +251,39 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	if _, err := Open("no-such-model", 0); err == nil || !strings.Contains(err.Error(), "tiny-llama-3.1") {
 		t.Errorf("error %v, want one that lists the names", err)
+	}
+}
+
+// TestHeaderRefuses reads headers in front of 64 bytes of data.
+func TestHeaderRefuses(t *testing.T) {
+	entry := func(shape, offsets string) string {
+		return `{"a":{"dtype":"F32","shape":` + shape + `,"data_offsets":` + offsets + `}}`
+	}
+	for _, c := range []struct{ name, header, want string }{
+		{"overlapping tensors", `{"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]},"b":{"dtype":"F32","shape":[8],"data_offsets":[28,60]}}`, `"a" and "b" overlap`},
+		{"the same bytes twice", `{"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]},"b":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}}`, "overlap"},
+		{"negative size", entry("[-4,-4]", "[0,64]"), "out of range"},
+		{"a shape that overflows", entry("[4294967296,4294967296,4]", "[0,64]"), "out of range"},
+		{"a shape without its data", entry("[1000000,1000000]", "[0,64]"), "needs 4000000000000 bytes"},
+		{"a size as text", entry(`["4"]`, "[0,16]"), "shape is a JSON string, must be a whole number"},
+		{"data before the start", entry("[16]", "[-64,0]"), "outside the file's"},
+		{"an end before the begin", entry("[16]", "[64,0]"), "outside the file's"},
+		{"an end only", entry("[16]", "[64]"), "no begin and end"},
+		{"a list", "[1,2]", "array stands where an object is expected"},
+		{"a tensor that is none", `{"a":7}`, `tensor "a": number stands where an object is expected`},
+		{"half a header", `{"a":`, "not JSON at byte 5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := binary.LittleEndian.AppendUint64(nil, uint64(len(c.header)))
+			file = append(append(file, c.header...), make([]byte, 64)...)
+			if _, err := readHeader(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+	huge := binary.LittleEndian.AppendUint64(nil, maxHeader+1)
+	if _, err := readHeader(bytes.NewReader(huge), 1<<40); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("a header above the limit: error %v", err)
 	}
 }
 

@@ -1,23 +1,27 @@
 package cpu
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/headway-bench/headway/backends/tokenizer"
 )
 
-// Limits of a safetensors file's header and of an index, in bytes; the format
-// itself sets the first.
+// Limits of a safetensors file's header and of an index, in bytes. A Llama has
+// about ten tensors a layer, and each takes some hundred bytes.
 const (
-	maxHeader = 100 << 20
-	maxIndex  = 64 << 20
+	maxHeader = 8 << 20
+	maxIndex  = 8 << 20
 )
 
 // tensor is where one tensor's data lies.
@@ -56,18 +60,17 @@ func openTensors(dir string) (*tensors, error) {
 func shards(dir string) ([]string, error) {
 	const single = "model.safetensors"
 	index := filepath.Join(dir, single+".index.json")
-	f, err := os.Open(index)
+	data, err := tokenizer.ReadFile(index, maxIndex)
 	if errors.Is(err, os.ErrNotExist) {
 		return []string{single}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("model weights: %w", err)
 	}
-	defer f.Close()
 	var file struct {
 		WeightMap map[string]string `json:"weight_map"`
 	}
-	if err := json.NewDecoder(io.LimitReader(f, maxIndex)).Decode(&file); err != nil {
+	if err := tokenizer.Unmarshal(data, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", index, err)
 	}
 	seen := map[string]bool{}
@@ -90,7 +93,7 @@ func shards(dir string) ([]string, error) {
 
 // add opens one file and reads its header.
 func (t *tensors) add(path string) error {
-	f, err := os.Open(path)
+	f, err := tokenizer.OpenFile(path)
 	if err != nil {
 		return fmt.Errorf("model weights: %w", err)
 	}
@@ -118,7 +121,7 @@ var widths = map[string]int64{"F32": 4, "F16": 2, "BF16": 2}
 
 // readHeader reads the header of a safetensors file of the given size: eight
 // bytes of length, JSON, then the data. Every tensor it returns lies inside
-// the file and has as many bytes as its shape needs.
+// the file, has as many bytes as its shape needs and overlaps no other.
 func readHeader(r io.Reader, size int64) (map[string]tensor, error) {
 	var length [8]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -133,7 +136,7 @@ func readHeader(r io.Reader, size int64) (map[string]tensor, error) {
 		return nil, fmt.Errorf("safetensors header: %w", err)
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
+	if err := tokenizer.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("safetensors header: %w", err)
 	}
 	delete(raw, "__metadata__")
@@ -145,19 +148,35 @@ func readHeader(r io.Reader, size int64) (map[string]tensor, error) {
 		}
 		found[name] = at
 	}
-	return found, nil
+	return found, apart(found)
+}
+
+// apart refuses tensors that share bytes.
+func apart(found map[string]tensor) error {
+	names := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		return cmp.Or(cmp.Compare(found[a].start, found[b].start), cmp.Compare(found[a].bytes, found[b].bytes))
+	})
+	for i := 1; i < len(names); i++ {
+		if before := found[names[i-1]]; before.start+before.bytes > found[names[i]].start {
+			return fmt.Errorf("tensors %q and %q overlap", names[i-1], names[i])
+		}
+	}
+	return nil
 }
 
 // parseEntry reads one tensor's entry; data starts at data in a file of size
 // bytes.
 func parseEntry(entry json.RawMessage, data, size int64) (tensor, error) {
 	var e struct {
-		DType   string   `json:"dtype"`
-		Shape   []int64  `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
+		DType   string  `json:"dtype"`
+		Shape   []int64 `json:"shape"`
+		Offsets []int64 `json:"data_offsets"`
 	}
-	if err := json.Unmarshal(entry, &e); err != nil {
+	if err := tokenizer.Unmarshal(entry, &e); err != nil {
 		return tensor{}, err
+	}
+	if len(e.Offsets) != 2 {
+		return tensor{}, fmt.Errorf("data_offsets %v are no begin and end", e.Offsets)
 	}
 	begin, end := e.Offsets[0], e.Offsets[1]
 	if begin < 0 || end < begin || end > size-data {
