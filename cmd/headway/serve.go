@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -31,6 +32,9 @@ const drainTime = 2 * time.Second
 // promptTokens are the prompt tokens that a step of the cpu executor computes
 // at most beside a full batch, so that a long prompt holds up no stream.
 const promptTokens = 64
+
+// maxThreads bounds --threads and --lanes.
+const maxThreads = 1024
 
 // serveFlags are the flags of `headway serve`.
 type serveFlags struct {
@@ -94,8 +98,6 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 
 // serve runs a server until the context ends or a signal comes.
 func serve(cmd *cobra.Command, f *serveFlags) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	reference.RaiseFileLimit()
 	cfg, err := f.config()
 	if err != nil {
@@ -110,6 +112,10 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		defer file.Close()
 		cfg.EmissionLog = file
 	}
+	// Until here a signal ends the program at once: a large model takes long to
+	// read.
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	info := cfg.Executor.Info()
 	if info.Simulated {
 		// A thread that sleeps to a time must find a processor when it wakes, and
@@ -120,7 +126,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	s, err := reference.Start(cfg)
 	if err != nil {
-		return exitWith(exitNoResult, err)
+		return listenError(f.addr, err)
 	}
 	what := fmt.Sprintf("%s by %s on %s", info.Name, info.Executor, info.Device)
 	if info.Simulated {
@@ -140,6 +146,20 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	return s.Shutdown(drain)
 }
 
+// listenError says what to do about a server that could not start.
+func listenError(addr string, err error) error {
+	var network *net.OpError
+	switch {
+	case !errors.As(err, &network):
+		return usagef("%w", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return exitWith(exitNoResult, fmt.Errorf("%s is in use by another program; end it, or choose another with --addr HOST:PORT, where port 0 is a free one", addr))
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return exitWith(exitNoResult, fmt.Errorf("--addr %s can't be listened on: %w; choose another HOST:PORT, as 127.0.0.1:0", addr, network.Err))
+	}
+	return usagef("--addr %s: %w; an address is HOST:PORT, as 127.0.0.1:8000", addr, network.Err)
+}
+
 // config makes the server's configuration of the flags.
 func (f *serveFlags) config() (reference.Config, error) {
 	cfg := reference.Config{
@@ -157,6 +177,10 @@ func (f *serveFlags) config() (reference.Config, error) {
 		return cfg, usagef("--batch-size must be at least 1, not %d", f.batchSize)
 	case f.chunked < -1:
 		return cfg, usagef("--chunked-prefill must be a number of tokens, 0 or -1, not %d", f.chunked)
+	case f.threads < 0 || f.threads > maxThreads:
+		return cfg, usagef("--threads must be between 1 and %d, or 0 for all processors, not %d", maxThreads, f.threads)
+	case f.lanes < 0 || f.lanes > maxThreads:
+		return cfg, usagef("--lanes must be between 1 and %d, or 0 for the default, not %d", maxThreads, f.lanes)
 	case f.maxModelLen < 0 || f.batchWindow < 0:
 		return cfg, usagef("--max-model-len and --batch-window can't be negative")
 	case f.chunked > 0 && cfg.Static:

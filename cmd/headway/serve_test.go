@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -36,6 +37,14 @@ func TestServeRefuses(t *testing.T) {
 		{"--chunked-prefill 64 --batching static", "continuous"},
 		{"--api-key-env EMPTY_KEY", "EMPTY_KEY is not set"},
 		{"--executor sim --law ttft=1ms,itl=1ms --emission-log /no/such/folder/log", "--emission-log"},
+		{"--executor sim --law ttft=1ms,itl=1ms --emission-log .", "--emission-log"},
+		{"--threads -1", "--threads must be between"},
+		{"--threads 100000", "--threads must be between"},
+		{"--executor sim --law ttft=1ms,itl=1ms --lanes -1", "--lanes must be between"},
+		{"--executor sim --law ttft=1ms,itl=1ms --max-model-len 999999999", "max_model_len 999999999 is more than"},
+		{"--executor sim --law ttft=1ms,itl=1ms --addr nonsense", "missing port in address; an address is HOST:PORT"},
+		{"--executor sim --law ttft=1ms,itl=1ms --addr 127.0.0.1:99999", "--addr 127.0.0.1:99999: "},
+		{"--executor sim --law ttft=1ms,itl=1ms --addr http://127.0.0.1:0", "an address is HOST:PORT"},
 		{"extra", "no argument"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -45,6 +54,19 @@ func TestServeRefuses(t *testing.T) {
 				t.Errorf("exit %d, stdout %q, stderr %q, want exit 2 and %q", code, stdout.String(), stderr.String(), tt.want)
 			}
 		})
+	}
+}
+
+func TestServeOnAPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"serve", "--executor", "sim", "--law", "ttft=1ms,itl=1ms", "--addr", taken.Addr().String()}, nil, &stdout, &stderr)
+	if code != exitNoResult || !strings.Contains(stderr.String(), taken.Addr().String()+" is in use by another program") {
+		t.Errorf("exit %d: %s", code, stderr.String())
 	}
 }
 
