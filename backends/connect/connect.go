@@ -179,6 +179,10 @@ func wireConfig(o Options, target *url.URL) (wire.Config, error) {
 	for _, values := range target.Query() {
 		cfg.Secrets = append(cfg.Secrets, values...)
 	}
+	for pair := range strings.SplitSeq(target.RawQuery, "&") {
+		_, written, _ := strings.Cut(pair, "=") // as it stands in the URL
+		cfg.Secrets = append(cfg.Secrets, written)
+	}
 	cfg.Target = target.Scheme + "://" + target.Host
 	if target.Scheme == "unix" {
 		cfg.Target += target.Path

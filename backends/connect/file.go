@@ -59,7 +59,7 @@ func (p *prober) describeFile(ctx context.Context, b *custom.Backend, f *finding
 			return &TargetError{err}
 		}
 		if v := field(a.Body, s.VersionField); a.Status == http.StatusOK && v != "" {
-			f.server.Version, f.server.Source = v, join(f.server.Source, s.Version)
+			f.server.Version, f.server.Source = v, join(f.server.Source, withoutQuery(s.Version))
 		}
 	}
 	f.server.Metrics = p.metrics(ctx, s.Metrics)

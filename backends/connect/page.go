@@ -59,10 +59,7 @@ func pathOf(u *url.URL) string {
 }
 
 // Name is the page's URL without secrets.
-func (p *Page) Name() string {
-	path, _, _ := strings.Cut(p.path, "?")
-	return p.cfg.Target + path
-}
+func (p *Page) Name() string { return p.cfg.Target + withoutQuery(p.path) }
 
 // Get returns the page as it now is. Any status but 200 is an error.
 func (p *Page) Get(ctx context.Context) ([]byte, error) {

@@ -198,7 +198,7 @@ func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(a.Body, &list); err != nil {
-		f.noModels = fmt.Sprintf("its %s is no list of models: %v", path, err)
+		f.noModels = fmt.Sprintf("its %s is no list of models: %v", withoutQuery(path), err)
 		return nil
 	}
 	for _, m := range list.Data {
@@ -213,8 +213,14 @@ func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 	} else {
 		f.noModels = "the list is empty"
 	}
-	f.server.Source = path
+	f.server.Source = withoutQuery(path)
 	return nil
+}
+
+// withoutQuery is a path as it is told: keys travel in queries.
+func withoutQuery(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return path
 }
 
 // owners maps the owned_by of a list of models to a dialect.
@@ -315,7 +321,7 @@ func (p *prober) describe(ctx context.Context, f *finding) {
 		if info == nil {
 			return
 		}
-		s.Source = join(s.Source, path)
+		s.Source = join(s.Source, withoutQuery(path))
 		for _, k := range keys {
 			if v := plain(info[k]); v != "" {
 				s.Settings[k] = v

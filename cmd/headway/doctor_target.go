@@ -388,7 +388,7 @@ func ms(d time.Duration, known bool) record.Value {
 	return record.Known(d.Seconds() * 1e3)
 }
 
-// redacted is a URL without password and query.
+// redacted is a URL without user, password, query and fragment.
 func redacted(at string) string {
 	full := at
 	if !strings.Contains(full, "://") {
@@ -398,6 +398,6 @@ func redacted(at string) string {
 	if err != nil {
 		return "a target that is no URL"
 	}
-	u.User, u.RawQuery = nil, ""
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
 }

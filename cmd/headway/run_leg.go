@@ -49,7 +49,7 @@ func (l *leg) open(ctx context.Context, f *runFlags, e *experiment) error {
 	if e.profile.Target.URL != "" {
 		l.profile.Target.URL = l.url
 	}
-	e.progress.note(identity(l.url, server))
+	e.progress.note(identity(redacted(l.url), server))
 	if err := l.fits(&e.profile.Workload, server.MaxModelLen); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (l *leg) refused() {
 		return
 	}
 	l.warn("token_ids_refused", "%s refused every prompt; they are token ids from %d to %d, chosen without knowing the model's vocabulary: "+
-		"if it is smaller, use --prompt text, or --tokenizer DIR|FILE for ids that it has", l.url, prompt.FirstID, prompt.LastID)
+		"if it is smaller, use --prompt text, or --tokenizer DIR|FILE for ids that it has", redacted(l.url), prompt.FirstID, prompt.LastID)
 }
 
 // fits refuses a workload of which no request fits into the server, and warns

@@ -26,13 +26,14 @@ const (
 	secretKey      = `kEy7q"/quite+secret`
 	secretHeader   = "hEad3r value-of-it"
 	secretPassword = "pA55w0rd-of-it"
+	secretQuery    = `qU3ry&"/value+of it`
 )
 
 // secretForms are the ways in which the secrets, or their beginnings where a
 // text is cut short, may be written.
 func secretForms() []string {
-	forms := []string{"kEy7q", "hEad3r", "pA55w", base64.StdEncoding.EncodeToString([]byte("user:" + secretPassword))}
-	for _, s := range []string{secretKey, secretHeader, secretPassword} {
+	forms := []string{"kEy7q", "hEad3r", "pA55w", "qU3ry", base64.StdEncoding.EncodeToString([]byte("user:" + secretPassword))}
+	for _, s := range []string{secretKey, secretHeader, secretPassword, secretQuery} {
 		quoted, _ := json.Marshal(s)
 		forms = append(forms, s, strings.Trim(string(quoted), `"`), url.QueryEscape(s), url.PathEscape(s))
 	}
@@ -102,7 +103,8 @@ func telltale(t *testing.T, good func(n int64) bool) string {
 }
 
 // TestNoSecret greps everything that commands print and write for the key, the
-// value of a header, and the password in the target's URL, which a run refuses.
+// value of a header, a key in the target's query, and the password in its URL,
+// which a run refuses.
 func TestNoSecret(t *testing.T) {
 	headway, err := exec.LookPath("headway") // testscript puts it there
 	if err != nil {
@@ -119,19 +121,25 @@ func TestNoSecret(t *testing.T) {
 		args   []string
 		bundle bool // is written
 		login  bool // stands in the URL
+		query  bool // of the URL holds a key
 	}{
-		{"table", mixed, append([]string{"run"}, ladder...), true, false},
-		{"quiet JSON", mixed, append([]string{"run", "--quiet", "--format", "json"}, ladder...), true, false},
-		{"plain lines, Markdown", mixed, append([]string{"run", "--no-progress", "--format", "markdown"}, ladder...), true, false},
-		{"CSV", mixed, append([]string{"run", "--format", "csv"}, ladder...), true, false},
-		{"nothing completes", never, append([]string{"run", "--retries", "1"}, ladder...), false, false},
-		{"the key is refused", closed, append([]string{"run"}, ladder...), false, false},
-		{"dry run", mixed, append([]string{"run", "--dry-run"}, ladder...), false, false},
-		{"doctor", mixed, []string{"doctor"}, false, true},
-		{"doctor JSON", never, []string{"doctor", "--format", "json"}, false, true},
-		{"doctor refused", closed, []string{"doctor"}, false, true},
-		{"unknown flag value", mixed, []string{"run", "--endpoint", "nonsense"}, false, false},
-		{"a password in the URL of a run", mixed, append([]string{"run"}, ladder...), false, true},
+		{"table", mixed, append([]string{"run"}, ladder...), true, false, false},
+		{"quiet JSON", mixed, append([]string{"run", "--quiet", "--format", "json"}, ladder...), true, false, false},
+		{"plain lines, Markdown", mixed, append([]string{"run", "--no-progress", "--format", "markdown"}, ladder...), true, false, false},
+		{"CSV", mixed, append([]string{"run", "--format", "csv"}, ladder...), true, false, false},
+		{"nothing completes", never, append([]string{"run", "--retries", "1"}, ladder...), false, false, false},
+		{"the key is refused", closed, append([]string{"run"}, ladder...), false, false, false},
+		{"dry run", mixed, append([]string{"run", "--dry-run"}, ladder...), false, false, false},
+		{"doctor", mixed, []string{"doctor"}, false, true, false},
+		{"doctor JSON", never, []string{"doctor", "--format", "json"}, false, true, false},
+		{"doctor refused", closed, []string{"doctor"}, false, true, false},
+		{"unknown flag value", mixed, []string{"run", "--endpoint", "nonsense"}, false, false, false},
+		{"a password in the URL of a run", mixed, append([]string{"run"}, ladder...), false, true, false},
+		{"a key in the query", mixed, append([]string{"run"}, ladder...), true, false, true},
+		{"a key in the query of a refused run", never, append([]string{"run"}, ladder...), false, false, true},
+		{"a key in the query, no server of models", closed, append([]string{"run"}, ladder...), false, false, true},
+		{"a key in the query of a dry run", mixed, append([]string{"run", "--dry-run"}, ladder...), false, false, true},
+		{"a key in the query, doctor", mixed, []string{"doctor"}, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +147,9 @@ func TestNoSecret(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "bundle")
 			if c.login {
 				server = strings.Replace(server, "http://", "http://user:"+secretPassword+"@", 1)
+			}
+			if c.query {
+				server += "?api-version=2024-10-21&key=" + url.QueryEscape(secretQuery)
 			}
 			args := append(c.args, "--api-key-env", "SECRET_KEY", "--header", "X-Team: "+secretHeader, "--target", server)
 			if c.args[0] == "run" {
