@@ -200,13 +200,17 @@ func (k *Knee) describe(l *ladder, f ladderFit) {
 	k.Law.Rel = record.Known(f.rel)
 }
 
-// status weighs the curves against each other.
+// status weighs the curves against each other. Where noise hides whether the
+// ladder bends to a cap or without one, the cap is seen if even the curve
+// without one is flat at its end and the last step up is no sure growth.
 func (f ladderFit) status() Status {
 	first := f.samples[0].n
 	switch {
 	case f.law.kink <= first*sameLoad || f.grows() <= 0:
 		return NotLinear
-	case f.bends() <= 0 || f.topElasticity() > lastElasticity:
+	case f.topElasticity(f.law) > lastElasticity:
+		return NotReached
+	case f.bends() <= 0 && (f.topElasticity(f.uncapped) > lastElasticity || f.growsToTheEnd()):
 		return NotReached
 	}
 	return Found
@@ -231,16 +235,30 @@ func (f ladderFit) bends() float64 {
 	n := len(f.samples)
 	evidence := criterion(f.uncapped.rss, n, 2) - criterion(f.law.rss, n, f.params)
 	if f.run != nil && math.Abs(evidence) < decisive {
-		m := len(f.run)
-		evidence = criterion(hingeAt(f.run, math.Inf(1)).rss, m, 1) - criterion(f.running.rss, m, 2)
+		evidence = flattens(f.run, f.running)
 	}
 	return evidence
 }
 
-// topElasticity is the elasticity of the fitted curve between the last two
+// growsToTheEnd says that growth without a cap decisively beats a cap at the
+// last load but one.
+func (f ladderFit) growsToTheEnd() bool {
+	n := len(f.samples)
+	level := f.family(f.samples, f.samples[n-2].n)
+	return criterion(level.rss, n, 2)-criterion(f.uncapped.rss, n, 2) > decisive
+}
+
+// flattens is the evidence that a running signal stops growing at the kink of
+// its curve.
+func flattens(samples []sample, c curve) float64 {
+	n := len(samples)
+	return criterion(hingeAt(samples, math.Inf(1)).rss, n, 1) - criterion(c.rss, n, 2)
+}
+
+// topElasticity is the elasticity of a fitted curve between the last two
 // loads: the raw one, less its noise.
-func (f ladderFit) topElasticity() float64 {
+func (f ladderFit) topElasticity(c curve) float64 {
 	n := len(f.samples)
 	lo, hi := f.samples[n-2].n, f.samples[n-1].n
-	return (f.law.log(hi) - f.law.log(lo)) / math.Log(hi/lo)
+	return (c.log(hi) - c.log(lo)) / math.Log(hi/lo)
 }

@@ -47,7 +47,8 @@ type Knee struct {
 	Method Method `json:"method"`
 	// Mode is closed or open. In open loop the knee is RatePerS.
 	Mode record.Mode `json:"mode"`
-	// InFlight is the mean number of requests in flight at the knee.
+	// InFlight is the mean number of requests in flight at the knee: the median
+	// over the resamples, of all signals that agree.
 	InFlight record.Value `json:"in_flight"`
 	// RatePerS is the offered rate from which achieved stays below offered,
 	// requests/s; unknown in closed loop.
@@ -60,7 +61,7 @@ type Knee struct {
 	// without a cap would reach; unknown where b is 0.
 	HalfSaturationInFlight record.Value `json:"half_saturation_in_flight"`
 	Running                Running      `json:"running"`
-	// LawInFlight is the estimate of the law alone.
+	// LawInFlight is the least-squares estimate of the law alone.
 	LawInFlight record.Value `json:"law_in_flight"`
 	// HingeInFlight is the estimate of the plain hinge X_max/X_1, in requests.
 	HingeInFlight record.Value    `json:"hinge_in_flight"`

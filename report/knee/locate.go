@@ -11,7 +11,9 @@ import (
 // to be weighed together.
 const agreement = 1.25
 
-// estimate is a load with the draws of its resamples.
+// estimate is a load with the draws of its resamples, whose median it is: a
+// kink jumps from rung to rung with the noise of one of them, and the median
+// over resamples (bagging, Breiman 1996) does so less.
 type estimate struct {
 	at    float64
 	draws []float64
@@ -36,18 +38,21 @@ func (k *Knee) locate(l *ladder, f ladderFit, o Options) {
 	}
 	signals := make([]estimate, len(sources))
 	for i, draws := range resample(sources, o.resamples(), stat.Rand(o.Seed, 0x6b6e6565)) {
-		signals[i] = estimate{sources[i].curve.kink, draws}
+		signals[i] = estimate{stat.Median(draws), draws}
 	}
-	at := weigh(signals)
-	k.InFlight, k.InFlightCI95 = record.Known(at.at), interval(at.draws)
+	at, shares := weigh(signals)
+	k.InFlight, k.InFlightCI95 = record.Known(at.at), k.widen(interval(at.draws), at.at, sources, shares)
 	k.throughput(l, f)
 }
 
 // agree adds a signal to those that are weighed where it is within 25 % of the
-// law, and warns where it is not.
+// law and surely bends, and warns where it is not within.
 func (k *Knee) agree(sources []source, s source, what string) []source {
 	law, at := sources[0].curve.kink, s.curve.kink
 	if ratio := at / law; ratio < agreement && ratio > 1/agreement {
+		if flattens(s.samples, s.curve) < decisive {
+			return sources
+		}
 		return append(sources, s)
 	}
 	k.warn("signals_differ", "throughput bends at %.4g in flight, %s at %.4g: the law on throughput stands", law, what, at)
@@ -56,8 +61,9 @@ func (k *Knee) agree(sources []source, s source, what string) []source {
 
 // weigh joins estimates of one load in the log, each by the inverse of its
 // variance over the resamples. Where they lie further apart than their
-// variances allow, the draws are spread by as much (Birge's ratio).
-func weigh(signals []estimate) estimate {
+// variances allow, the draws are spread by as much (Birge's ratio). The shares
+// of the signals add up to 1.
+func weigh(signals []estimate) (joint estimate, shares []float64) {
 	var sum, total float64
 	joined := make([]float64, len(signals[0].draws))
 	weights := make([]float64, len(signals))
@@ -79,7 +85,10 @@ func weigh(signals []estimate) estimate {
 	for i := range joined {
 		joined[i] = math.Exp(center + ratio*(joined[i]/total-center))
 	}
-	return estimate{math.Exp(center), joined}
+	for i := range weights {
+		weights[i] /= total
+	}
+	return estimate{math.Exp(center), joined}, weights
 }
 
 func logs(xs []float64) []float64 {
