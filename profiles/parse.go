@@ -134,7 +134,11 @@ func Open(pathOrName string) (*Profile, error) {
 		return nil, fmt.Errorf("open profile: %w", err)
 	}
 	if filepath.Ext(pathOrName) != "" || filepath.Base(pathOrName) != pathOrName {
-		return nil, Errors{{File: pathOrName, Message: "there is no such file", Hint: "`headway profile list` names the built-in profiles"}}
+		hint := "`headway profile list` names the built-in profiles"
+		if strings.Contains(pathOrName, "://") {
+			hint = "a server is named with --target"
+		}
+		return nil, Errors{{File: pathOrName, Message: "there is no such file", Hint: hint}}
 	}
 	return Builtin(pathOrName)
 }

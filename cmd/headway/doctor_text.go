@@ -26,7 +26,8 @@ func (p page) line(name, format string, args ...any) {
 func (c *checkup) text() []byte {
 	var b bytes.Buffer
 	p := page{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
-	fmt.Fprintf(p, "headway doctor: %s %s, %s %s/%s\n", c.Headway.Version, c.Headway.Commit, c.Headway.Go, c.Headway.OS, c.Headway.Arch)
+	version := strings.TrimSpace(c.Headway.Version + " " + c.Headway.Commit)
+	fmt.Fprintf(p, "headway doctor: %s, %s %s/%s\n", version, c.Headway.Go, c.Headway.OS, c.Headway.Arch)
 	if t := c.Target; t != nil {
 		fmt.Fprintf(p, "\ntarget %s\n", t.URL)
 		if t.Error != "" {

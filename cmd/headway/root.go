@@ -86,6 +86,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if near := profiles.Nearest(name, names); near != "" {
 		return usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}
+	if !cmd.HasParent() && (name == "version" || name == "v") {
+		return usagef("unknown flag %s; `headway version` prints the version", dashed(name))
+	}
 	return usagef("unknown flag %s; `%s --help` lists the flags", dashed(name), cmd.CommandPath())
 }
 

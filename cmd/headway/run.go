@@ -168,11 +168,19 @@ func printEstimates(cmd *cobra.Command, combinations []profiles.Combination, for
 		if e.Label != "" {
 			fmt.Fprintf(&b, "%s: ", e.Label)
 		}
-		fmt.Fprintf(&b, "%d rungs, at most %s\n", e.Rungs, e.Time.Round(time.Second))
+		rungs := "rungs"
+		if e.Rungs == 1 {
+			rungs = "rung"
+		}
+		fmt.Fprintf(&b, "%d %s, at most %s\n", e.Rungs, rungs, e.Time.Round(time.Second))
 		fmt.Fprintf(&b, "  requests       at least %d, %s\n", e.RequestsLeast, atMost(e.Requests, "the server's speed decides"))
 		fmt.Fprintf(&b, "  input tokens   %s\n", atMost(e.InputTokens, "the server's speed decides"))
 		fmt.Fprintf(&b, "  output tokens  %s\n", atMost(e.OutputTokens, "the server's speed decides"))
-		fmt.Fprintf(&b, "  cost           %s USD\n", atMost(e.USD, "unknown; set cost.usd_per_hour"))
+		cost := "unknown; set cost.usd_per_hour"
+		if e.USD.OK() {
+			cost = atMost(e.USD, "") + " USD"
+		}
+		fmt.Fprintf(&b, "  cost           %s\n", cost)
 		fmt.Fprintf(&b, "  schedule       %s\nnothing was sent\n", e.Schedule)
 		if _, err := cmd.OutOrStdout().Write([]byte(b.String())); err != nil {
 			return err

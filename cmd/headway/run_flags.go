@@ -57,7 +57,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.set = addSet(cmd)
 	fl.StringVar(&f.against, "against", "", "a second server, interleaved with the first rung by rung")
 	fl.Var(&f.maxRegression, "max-regression", "with --against: how much worse the second server may be")
-	fl.BoolVar(&f.gate, "gate", false, "judge the limits as `headway gate` does, and take its exit code")
+	fl.BoolVar(&f.gate, "gate", false, "judge the limits as headway gate does, and take its exit code")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.StringVar(&f.out, "out", "", "directory of the bundle (default: headway-runs/PROFILE-TIME)")
 	f.format = addFormat(cmd, "table", "json", "markdown", "csv")
