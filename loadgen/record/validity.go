@@ -208,18 +208,23 @@ func (out *findings) tokens(f Facts) {
 }
 
 // window asks whether the window shows a steady state with enough requests.
+// Where most requests fail, time is not what it lacks.
 func (out *findings) window(f Facts) {
+	advice, warmup := "measure longer", " or set a fixed warm-up"
+	if f.Failed > f.Completed {
+		advice, warmup = fmt.Sprintf("%d requests failed, which is why: see the failures", f.Failed), ""
+	}
 	if f.AutoWarmup && !f.Steady {
 		out.inconclusive = append(out.inconclusive, reason("not_converged", f.WatchedS, f.WatchLimitS,
-			"no steady state was found in %.3g s; measure longer or set a fixed warm-up", f.WatchedS.Or(0)))
+			"no steady state was found in %.3g s; %s%s", f.WatchedS.Or(0), advice, warmup))
 	}
 	if f.Completed < int64(f.MinRequests) {
 		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.MinRequests)),
-			"%d requests completed of %d asked for; measure longer", f.Completed, f.MinRequests))
+			"%d requests completed of %d asked for; %s", f.Completed, f.MinRequests, advice))
 	}
 	if f.Need != "" {
 		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.Lacks)),
-			"%s needs %d requests and has %d; measure longer", f.Need, f.Lacks, f.Completed))
+			"%s needs %d requests and has %d; %s", f.Need, f.Lacks, f.Completed, advice))
 	}
 }
 

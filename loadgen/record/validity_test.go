@@ -254,3 +254,30 @@ func TestPercentileName(t *testing.T) {
 		}
 	}
 }
+
+func TestAdviceOfTooFewRequests(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		breaks       func(*Facts)
+		says, silent string
+	}{
+		{"all fail", func(f *Facts) { f.Completed, f.Failed = 0, 400 }, "400 requests failed", "longer"},
+		{"all fail and a percentile is asked for", func(f *Facts) { f.Completed, f.Failed, f.Need, f.Lacks = 0, 400, "ttft_p99", 459 }, "400 requests failed", "longer"},
+		{"all fail and nothing is steady", func(f *Facts) { f.Completed, f.Failed, f.Steady = 0, 400, false }, "400 requests failed", "warm-up"},
+		{"a few fail", func(f *Facts) { f.Completed, f.Failed = 150, 20 }, "measure longer", "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := sound()
+			c.breaks(&f)
+			_, reasons, _ := Judge(f)
+			if len(reasons) == 0 {
+				t.Fatal("no reason")
+			}
+			for _, r := range reasons {
+				if !strings.Contains(r.Message, c.says) || strings.Contains(r.Message, c.silent) {
+					t.Errorf("%s: %q, want %q in it and not %q", r.Code, r.Message, c.says, c.silent)
+				}
+			}
+		})
+	}
+}

@@ -96,10 +96,16 @@ func OperatingPoint(rungs []record.Rung, slos []profiles.SLO, e Economics) Opera
 	return best
 }
 
-// Peak is the valid load of the highest throughput, whatever its latency.
+// Peak is the valid load of the highest throughput, whatever its latency. The
+// rate of a handful of completions, as an interrupted rung leaves them, is no
+// peak where there is another load.
 func Peak(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
-	for _, p := range validPoints(rungs, e) {
+	points := validPoints(slices.DeleteFunc(slices.Clone(rungs), handful), e)
+	if len(points) == 0 {
+		points = validPoints(rungs, e)
+	}
+	for _, p := range points {
 		if best.Status == PointNone || throughput(p) > throughput(best) {
 			best = p
 		}
@@ -172,6 +178,15 @@ func trusted(load []record.Rung) []record.Rung {
 		}
 	}
 	return out
+}
+
+// handful says that a rung was judged to have too few completions for a rate:
+// too few a user for Little's law, or fewer than 20 in all.
+func handful(r record.Rung) bool {
+	const least = 20
+	return r.Verdict == record.Inconclusive && slices.ContainsFunc(r.Reasons, func(why record.Reason) bool {
+		return why.Code == "little_law" || why.Code == "too_few_requests" && r.Requests.Completed < least
+	})
 }
 
 // validPoints are the loads that have a repeat that is not invalid and of which

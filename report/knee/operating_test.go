@@ -74,6 +74,34 @@ func TestPeakAndSingleUser(t *testing.T) {
 	}
 }
 
+func TestAHandfulOfCompletionsIsNoPeak(t *testing.T) {
+	cut := func(completed int64, codes ...string) func(*record.Rung) {
+		return func(r *record.Rung) {
+			r.Verdict, r.Requests.Completed = record.Inconclusive, completed
+			for _, code := range codes {
+				r.Reasons = append(r.Reasons, record.Reason{Code: code})
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		rungs []record.Rung
+		users float64
+	}{
+		{"interrupted", []record.Rung{loaded(0, 8, 350, 20), loaded(1, 16, 900, 20, cut(6, "too_few_requests"))}, 8},
+		{"few completions a user", []record.Rung{loaded(0, 8, 350, 20), loaded(1, 64, 900, 20, cut(90, "too_few_requests", "little_law"))}, 8},
+		{"its other repeat counts", []record.Rung{loaded(0, 8, 350, 20), loaded(1, 16, 600, 20), loaded(2, 16, 100, 20, cut(6, "too_few_requests"))}, 16},
+		{"too few for a percentile only", []record.Rung{loaded(0, 8, 350, 20), loaded(1, 16, 600, 20, cut(300, "too_few_requests"))}, 16},
+		{"nothing else", []record.Rung{loaded(0, 16, 900, 20, cut(6, "too_few_requests"))}, 16},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if p := Peak(tt.rungs, Economics{}); p.Concurrency.Or(0) != tt.users {
+				t.Errorf("peak at %v, want %v", p.Concurrency.Or(0), tt.users)
+			}
+		})
+	}
+}
+
 func TestLoadsWithoutCompletionAreNoPoint(t *testing.T) {
 	dead := loaded(0, 1, 0, 20)
 	dead.RequestThroughputPerS = record.Known(0)
