@@ -135,11 +135,14 @@ func Read(r io.Reader, name string) ([]*Bundle, error) {
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	raws := []json.RawMessage{b}
-	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && t[0] == '[' {
+	switch t := bytes.TrimLeft(b, " \t\r\n"); {
+	case len(t) > 0 && t[0] == '[':
 		raws = nil
 		if err := decodeJSON(b, &raws); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+	case len(t) > 0 && t[0] != '{' && strings.EqualFold(filepath.Ext(name), ".csv"):
+		return nil, fmt.Errorf("%s: is a table, a result is needed: a bundle directory or its result.json; only `headway knee` reads a table", name)
 	}
 	var out []*Bundle
 	for i, raw := range raws {
