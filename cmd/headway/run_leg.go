@@ -77,6 +77,9 @@ func (l *leg) open(ctx context.Context, f *runFlags, e *experiment) error {
 		Observe: l.observer.observe,
 		Log:     record.NewRequestLog(l.writer.Requests(), true),
 	}
+	if t := config.Tokenizer; t != nil {
+		l.generator.Count = func(text []byte) int { return t.Count(string(text), false) }
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headway-bench/headway/backends/tokenizer"
 	"github.com/headway-bench/headway/report/bundle"
 )
 
@@ -108,5 +109,34 @@ func TestLengthNotForced(t *testing.T) {
 	wants(t, "the table", stdout, "length not forced", "output lengths are upper limits")
 	if strings.Contains(stdout, "length forced") {
 		t.Errorf("the table says that the length was forced:\n%s", stdout)
+	}
+}
+
+// A server that tells no usage has its answers counted by the tokenizer, on the
+// joined text.
+func TestTokenizerCountsAnswers(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"mute","object":"model","owned_by":"someone"}]}`)
+	})
+	mux.HandleFunc("POST /v1/completions", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 2 {
+			fmt.Fprint(w, "data: {\"id\":\"a\",\"choices\":[{\"index\":0,\"text\":\"123456789\",\"finish_reason\":null}]}\n\n")
+		}
+		fmt.Fprint(w, "data: {\"id\":\"a\",\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n")
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	dir := filepath.Join("..", "..", "testdata", "tokenizers", "llama-3")
+	own, err := tokenizer.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := own.Count("123456789123456789", false)
+	_, _, stderr, r := runSmall(t, s.URL, "--backend", "openai", "--prompt", "text", "--output-tokens", fmt.Sprint(want), "--tokenizer", dir)
+	g := r.Rungs[0]
+	if n, ok := g.OutputTokens.Mean.Float(); g.Tokens.Source != "tokenizer" || !ok || n != float64(want) {
+		t.Errorf("%v output tokens a request by %q, want %d by the tokenizer\n%s", g.OutputTokens.Mean, g.Tokens.Source, want, stderr)
 	}
 }

@@ -321,6 +321,12 @@ func TestTimelineTokenizer(t *testing.T) {
 	if itl := gapsPerToken(got); !slices.Equal(itl, []float64{25, 25, 25, 25}) {
 		t.Errorf("ITL by the tokenizer %v, want four of 25", itl)
 	}
+	got.Reset("r", base, 0)
+	got.Count = func([]byte) int { t.Error("text is counted though the events number the usage"); return 9 }
+	play(got, ended(backends.OK, 2), came{at: 100, kind: text, text: "Hello"}, came{at: 200, kind: text, text: "you"})
+	if n, _ := got.OutputTokens(); n != 2 || got.Source() != FinalUsage {
+		t.Errorf("%d tokens by %v, want 2 by the usage", n, got.Source())
+	}
 }
 
 func TestTimelineSentAgain(t *testing.T) {

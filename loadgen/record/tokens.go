@@ -61,7 +61,7 @@ func (t *Timeline) count(u backends.Usage) tokenCount {
 		running = 0
 	}
 	joined := -1
-	if running == 0 && t.ids == 0 {
+	if running == 0 && t.ids == 0 && !t.eventsNumber(final) {
 		joined = t.joinedTokens()
 	}
 	switch {
@@ -159,10 +159,14 @@ func (t *Timeline) spreadIDs() bool {
 	return len(t.events) > 0
 }
 
+// eventsNumber says that the stream has n events within one, which shows n
+// tokens better than the text: its tokens need not be those that were made.
+func (t *Timeline) eventsNumber(n int) bool { return t.raw > 0 && n >= t.raw-1 && n <= t.raw+1 }
+
 // spreadEvents gives each event of the stream one token, where the events
 // number the tokens within one.
 func (t *Timeline) spreadEvents(output int) bool {
-	if t.raw == 0 || output < t.raw-1 || output > t.raw+1 {
+	if !t.eventsNumber(output) {
 		return false
 	}
 	for i := range t.events {
