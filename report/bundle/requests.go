@@ -18,6 +18,14 @@ import (
 // maxLine bounds one line of requests.jsonl: an answer of a million events.
 const maxLine = 64 << 20
 
+// What requests.jsonl may have at most once unpacked: maxUnpacked bytes, and
+// maxRatio more for each byte of the file. Lines of requests, alike as they may
+// be, shrink to a hundredth.
+const (
+	maxUnpacked = 64 << 20
+	maxRatio    = 1000
+)
+
 // Request is one line of requests.jsonl without its chunks. Times are
 // nanoseconds on the clock whose zero is Result.EpochUnixNS; a time that is
 // not known is 0, a count that is not known -1.
@@ -55,14 +63,34 @@ func (b *Bundle) Requests() iter.Seq2[Request, error] {
 			return
 		}
 		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			yield(Request{}, err)
+			return
+		}
 		z, err := zstd.NewReader(f, zstd.WithDecoderMaxWindow(64<<20), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(2))
 		if err != nil {
 			yield(Request{}, fmt.Errorf("%s: %w", RequestsFile, err))
 			return
 		}
 		defer z.Close()
-		eachRequest(z, yield)
+		eachRequest(&bounded{z, maxUnpacked + maxRatio*info.Size()}, yield)
 	}
+}
+
+// bounded reads no more than the bytes left.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("unpacks to far more than requests do")
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 // eachRequest reads the lines of requests.jsonl.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"math"
 	"sort"
 
@@ -27,17 +28,24 @@ type timeline struct {
 }
 
 // timelines reads the requests of a bundle once and returns a timeline for
-// each rung that has any, by rung index.
+// each rung that has any, by rung index. It is an error when they are none, or
+// far more than the result counts.
 func timelines(b *bundle.Bundle) (map[int]*timeline, error) {
 	starts := map[int]int64{}
+	var sent int64
 	for i := range b.Result.Rungs {
 		g := &b.Result.Rungs[i]
+		sent += min(g.Totals.Sent, math.MaxInt32)
 		starts[g.Index] = g.StartUnixNS - b.Result.EpochUnixNS
 	}
 	out := map[int]*timeline{}
+	var read int64
 	for r, err := range b.Requests() {
 		if err != nil {
 			return nil, err
+		}
+		if read++; read > 2*sent+1000 { // those not sent and probes are among them
+			return nil, fmt.Errorf("%s has more than %d requests, the result counts %d", bundle.RequestsFile, read-1, sent)
 		}
 		t := out[r.Rung]
 		if t == nil {
@@ -52,6 +60,9 @@ func timelines(b *bundle.Bundle) (map[int]*timeline, error) {
 			out[r.Rung] = t
 		}
 		t.add(&r)
+	}
+	if b.Dir != "" && sent > 0 && len(out) == 0 {
+		return nil, fmt.Errorf("%s has no request of the result's rungs", bundle.RequestsFile)
 	}
 	return out, nil
 }
