@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // IndexSchema names the version of index.json.
@@ -46,6 +48,26 @@ func WriteIndex(dir string, index Index) error {
 		return fmt.Errorf("write %s: %w", IndexFile, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+// Directories returns the bundle directories at path: path itself, or those
+// that the index of a matrix directory lists, which need not exist.
+func Directories(path string) ([]string, error) {
+	index, err := readIndex(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return []string{path}, nil
+	}
+	if err == nil && len(index.Bundles) == 0 {
+		err = errors.New("it lists no bundle")
+	}
+	if err != nil {
+		return nil, &Finding{IndexFile, err}
+	}
+	var dirs []string
+	for _, e := range index.Bundles {
+		dirs = append(dirs, filepath.Join(path, e.Dir))
+	}
+	return dirs, nil
 }
 
 // readIndex reads index.json of a matrix directory.
