@@ -74,6 +74,16 @@ func group(parent *cobra.Command, children ...*cobra.Command) {
 	}
 }
 
+// otherNames are the names that other tools give to flags.
+var otherNames = map[string]string{
+	"base-url": "target", "endpoint-url": "target", "host": "target", "url": "target",
+	"max-concurrency": "concurrency", "c": "concurrency", "users": "concurrency", "vus": "concurrency",
+	"request-rate": "rate", "qps": "rate", "rps": "rate",
+	"duration": "measure", "num-prompts": "min-requests", "num-requests": "min-requests", "requests": "min-requests",
+	"isl": "input-tokens", "osl": "output-tokens", "random-input-len": "input-tokens", "random-output-len": "output-tokens",
+	"output": "out", "o": "out", "port": "addr",
+}
+
 // flagError words a fault of a flag, with the nearest flag for an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
@@ -83,8 +93,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	name := unknown.GetSpecifiedName()
-	if near := profiles.Nearest(name, names); near != "" {
-		return usagef("unknown flag --%s; did you mean --%s?", name, near)
+	near := profiles.Nearest(name, names)
+	if here := otherNames[name]; here != "" && cmd.Flags().Lookup(here) != nil {
+		near = here
+	}
+	if near != "" {
+		return usagef("unknown flag %s; did you mean --%s?", dashed(name), near)
 	}
 	if !cmd.HasParent() && (name == "version" || name == "v") {
 		return usagef("unknown flag %s; `headway version` prints the version", dashed(name))
