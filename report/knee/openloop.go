@@ -12,19 +12,23 @@ import (
 // keptUp is the share of the offered rate from which a rung keeps up with it.
 const keptUp = 0.95
 
+// chance is by how many standard deviations of a Poisson count an achieved rate
+// may lie below what it follows: that many requests happened to be offered less.
+const chance = 2
+
 // fitOpen finds the knee of an open loop, a rate: achieved follows offered up
 // to it and stays below from there, so it is the kink of a hinge of slope 1.
 // The in-flight beside it is that of the law on the same rungs, where they
 // show it.
 func (k *Knee) fitOpen(l *ladder, points []Point, o Options) {
-	samples := rateSamples(points)
+	samples, falls := rateSamples(points)
 	k.DistinctLoads = len(samples)
 	if len(samples) < minLoads {
 		k.warn("few_loads", "%d distinct rates with an offered and an achieved one (within 5 %% counts as one); a knee takes at least %d", len(samples), minLoads)
 		return
 	}
 	c := bestKink(samples, followAt)
-	k.Status = openStatus(samples, c)
+	k.Status = openStatus(samples, falls, c)
 	if len(l.loads) < minLoads {
 		k.others(l.loads)
 		k.locateRate(samples, c, o)
@@ -47,13 +51,13 @@ func (k *Knee) fitOpen(l *ladder, points []Point, o Options) {
 }
 
 // openStatus says what the rates show.
-func openStatus(samples []sample, c curve) Status {
+func openStatus(samples []sample, falls []float64, c curve) Status {
 	first, last := samples[0], samples[len(samples)-1]
 	follows := followAt(samples, math.Inf(1))
 	switch {
-	case math.Exp(first.y) < keptUp*first.n:
+	case math.Exp(first.y) < (keptUp-falls[0])*first.n:
 		return NotLinear
-	case math.Exp(last.y) >= keptUp*last.n, c.kink >= last.n,
+	case math.Exp(last.y) >= (keptUp-falls[len(falls)-1])*last.n, c.kink >= last.n,
 		criterion(follows.rss, len(samples), 0) <= criterion(c.rss, len(samples), 1):
 		return NotReached
 	}
@@ -77,25 +81,34 @@ func followAt(samples []sample, kink float64) curve {
 	return c
 }
 
-// rateSamples are offered and achieved rates, those within 5 % as one.
-func rateSamples(points []Point) []sample {
-	type row struct{ offered, achieved float64 }
+// rateSamples are offered and achieved rates, those within 5 % as one, and the
+// share by which each may fall short by chance.
+func rateSamples(points []Point) (out []sample, falls []float64) {
+	type row struct{ offered, achieved, completed float64 }
 	var rows []row
 	for _, p := range points {
-		if r := (row{p.RatePerS.Or(0), p.RequestS.Or(0)}); !p.Invalid && r.offered > 0 && r.achieved > 0 {
+		r := row{p.RatePerS.Or(0), p.RequestS.Or(0), 0}
+		if p.Rung != nil {
+			r.completed = float64(p.Rung.Requests.Completed)
+		}
+		if !p.Invalid && r.offered > 0 && r.achieved > 0 {
 			rows = append(rows, r)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.offered, b.offered) })
-	var out []sample
 	for first := 0; first < len(rows); {
 		var x, y []float64
+		var completed, fall float64
 		last := first
 		for ; last < len(rows) && rows[last].offered <= rows[first].offered*sameLoad; last++ {
 			x, y = append(x, math.Log(rows[last].offered)), append(y, math.Log(rows[last].achieved))
+			completed += rows[last].completed
 		}
-		out = append(out, newSample(math.Exp(stat.Mean(x)), centre(y), float64(len(y))))
+		if completed > 0 {
+			fall = chance / math.Sqrt(completed)
+		}
+		out, falls = append(out, newSample(math.Exp(stat.Mean(x)), centre(y), float64(len(y)))), append(falls, fall)
 		first = last
 	}
-	return out
+	return out, falls
 }

@@ -33,7 +33,7 @@ type Operating struct {
 	OutputTokenThroughputPerS record.Value    `json:"output_token_throughput_per_s"`
 	TokensPerSPerAccelerator  record.Value    `json:"output_token_throughput_per_s_per_accelerator"`
 	GoodputReqPerS            record.Value    `json:"goodput_req_per_s"`
-	PerUserTokensPerS         record.Value    `json:"per_user_tokens_per_s"` // mean
+	PerUserTokensPerS         record.Value    `json:"per_user_tokens_per_s"` // median, or mean where only that is known
 	TTFTP95MS                 record.Value    `json:"ttft_p95_ms"`
 	ITLP95MS                  record.Value    `json:"itl_p95_ms"`
 	E2EP95MS                  record.Value    `json:"e2e_p95_ms"`
@@ -264,7 +264,7 @@ func pointOf(load []record.Rung, e Economics) Operating {
 		RequestThroughputPerS:     read("request_throughput", ""),
 		OutputTokenThroughputPerS: read("output_token_throughput", ""),
 		GoodputReqPerS:            read("goodput", ""),
-		PerUserTokensPerS:         read("tps", "mean"),
+		PerUserTokensPerS:         cmp.Or(read("tps", "p50"), read("tps", "mean")),
 		TTFTP95MS:                 read("ttft", "p95"),
 		ITLP95MS:                  read("itl", "p95"),
 		E2EP95MS:                  read("e2e", "p95"),
