@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headway-bench/headway/backends/internal/wiretest"
 	"github.com/headway-bench/headway/loadgen/record"
@@ -126,8 +127,20 @@ func TestTokensAndTimes(t *testing.T) {
 			framed(piece{data(`{"id":"","object":"","created":0,"model":"","prompt_filter_results":[{"prompt_index":0}],"choices":[]}`), 0}, say(role), say(word("Hi")), say(stop, usage(1), done)),
 			truth{output: 1, source: "usage", events: []tokens{{3, 1}}}},
 		{"vLLM: the header comes long before the first token", "vllm", 16,
-			framed(piece{": nothing yet\n\n", 0}, say(word("a")), say(word("b")), say(stop, usage(2), done)),
-			truth{output: 2, source: "usage", events: []tokens{{2, 1}, {3, 1}}}},
+			framed(say(word("a")), say(word("b")), say(stop, usage(2), done)).slow(1, 40*time.Millisecond),
+			truth{output: 2, source: "usage", events: []tokens{{1, 1}, {2, 1}}, lasts: 40 * time.Millisecond}},
+		{"llama-server: a queued request gets not even a header", "llamacpp", 16,
+			framed(say(word("a")), say(word("b")), say(stop, usage(2), done)).slow(0, 40*time.Millisecond),
+			truth{output: 2, source: "usage", events: []tokens{{1, 1}, {2, 1}}, lasts: 40 * time.Millisecond}},
+		{"vLLM: a preempted stream has one long gap", "vllm", 16,
+			framed(say(running("a", 1)), say(running("b", 2)), say(running("c", 3)), say(running("d", 4)), say(length, usage(4), done)).slow(3, 60*time.Millisecond),
+			truth{output: 4, source: "running_usage", events: []tokens{{1, 1}, {2, 1}, {3, 1}, {4, 1}}, lasts: 60 * time.Millisecond}},
+		{"vLLM: echo, the prompt and the first token in one piece", "vllm", 2,
+			framed(say(`{"choices":[{"index":0,"text":"the prompt and a"}]}`), say(`{"choices":[{"index":0,"text":"b"}]}`), say(length, usage(2), done)),
+			truth{output: 2, source: "usage", events: []tokens{{1, 1}, {2, 1}}}},
+		{"vLLM: two tokens a chunk where others are one", "vllm", 6,
+			framed(say(word("a")), say(word("bc")), say(word("d")), say(word("ef")), say(length, usage(6), done)),
+			truth{output: 6, source: "usage", events: []tokens{{1, -1}, {2, -1}, {3, -1}, {4, -1}}, warnings: "itl_unknown"}},
 		{"vLLM: first an empty piece of a split character", "vllm", 16,
 			framed(say(running("", 1)), say(running("\ufffdz", 3)), say(length, usage(3), done)),
 			truth{output: 3, source: "running_usage", events: []tokens{{1, 1}, {2, 2}}}},
@@ -158,6 +171,10 @@ func TestTokensAndTimes(t *testing.T) {
 		{"LiteLLM: the usage chunk has a choice", "generic", 16,
 			framed(say(word("a")), say(word("b")), say(stop), piece{data(`{"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":8,"completion_tokens":2}}`), 1}, say(done)),
 			truth{output: 2, source: "usage", events: []tokens{{1, 1}, {2, 1}}}},
+		{"LiteLLM: the text of the finishing chunk comes apart, under headers of its own", "generic", 16,
+			script{pieces: append([]piece{{bytes: strings.Replace(wiretest.Head, "\r\n\r\n", "\r\nx-litellm-version: 1\r\nx-litellm-overhead-duration-ms: 8\r\nllm_provider-content-type: text/event-stream\r\nllm_provider-transfer-encoding: chunked\r\n\r\n", 1)}},
+				framed(say(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`), say(word("a")), say(word("b")), say(length), say(`{"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":8,"completion_tokens":2}}`), say(done)).pieces[1:]...)},
+			truth{output: 2, source: "usage", events: []tokens{{2, 1}, {3, 1}}}},
 		{"vLLM: reasoning that usage does not count as such", "vllm", 16,
 			framed(say(role), say(`{"choices":[{"delta":{"reasoning":"a"}}]}`), say(`{"choices":[{"delta":{"reasoning":"b"}}]}`), say(length),
 				say(`{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0}}}`), say(done)),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headway-bench/headway/backends/internal/wiretest"
 )
@@ -74,6 +75,24 @@ func TestOtherProtocols(t *testing.T) {
 			truth{class: "http_4xx", err: "the model failed", output: -1}},
 		{"Triton: no response at all", "triton", "", framed(),
 			truth{class: "no_output", err: "no output", output: -1}},
+		{"Triton: a dead model says nothing, for ever", "triton", "", script{hangs: true},
+			truth{class: "timeout", err: "time limit", output: -1, lasts: 80 * time.Millisecond, warnings: "timeouts"}},
+		{"Triton: 500 for a type that does not fit", "triton", "",
+			atOnce(wiretest.Plain(500, "application/json", `{"error":"Unable to parse 'data'"}`), 0),
+			truth{class: "http_5xx", err: "Unable to parse", output: -1}},
+		{"Triton: generate of a model that streams, an error under 200", "triton", "",
+			atOnce(wiretest.Plain(200, "application/json", `{"error":"generate expects exactly 1 response"}`), 0),
+			truth{class: "stream_error", err: "exactly 1 response", output: -1}},
+		{"llama-server: /v1/messages with a cached prompt", "anthropic", "",
+			framed(piece{named("message_start", `{"type":"message_start","message":{"usage":{"cache_read_input_tokens":35,"input_tokens":1,"output_tokens":0}}}`), 1}, piece{delta("a"), 1}, piece{end(1), 1}).shut(),
+			truth{output: 1, source: "usage", events: []tokens{{2, 1}}, text: "a", input: 36}},
+		{"vLLM: /v1/messages tells input_tokens twice and sends fewer deltas than tokens", "anthropic", "",
+			framed(piece{begin, 1}, piece{delta("a"), 1}, piece{delta("bc"), 1}, piece{strings.Replace(end(6), `"usage":{`, `"usage":{"input_tokens":8,`, 1), 1}),
+			truth{output: 6, source: "usage", events: []tokens{{2, -1}, {3, -1}}, text: "abc", input: 8}},
+		{"LiteLLM: /v1/messages tells counts only at the end", "anthropic", "",
+			framed(piece{strings.Replace(begin, `"input_tokens":8,"output_tokens":1`, `"input_tokens":0,"output_tokens":0`, 1), 1}, piece{delta("a"), 1},
+				piece{strings.Replace(end(13), `"usage":{`, `"usage":{"input_tokens":36,`, 1), 1}),
+			truth{output: 13, source: "usage", events: []tokens{{2, -1}}, text: "a", input: 36}},
 		{"Triton: cut inside an event", "triton", "",
 			framed(piece{tensor("a"), 1}, piece{`data: {"model_name":"m","text_ou`, 0}).cut(),
 			truth{class: "truncated", output: 1, source: "events", events: []tokens{{1, 1}}}},
@@ -81,7 +100,7 @@ func TestOtherProtocols(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.want.check(t, experiment{dialect: c.dialect, endpoint: c.endpoint, asked: 16, scripts: []script{c.script}}.run(t))
+			c.want.check(t, experiment{dialect: c.dialect, endpoint: c.endpoint, asked: 16, timeout: c.want.lasts, scripts: []script{c.script}}.run(t))
 		})
 	}
 }

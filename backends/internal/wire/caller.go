@@ -149,7 +149,7 @@ func (c *Caller) attempt(ctx context.Context, k *call, path string, r *backends.
 		} else if err != nil {
 			k.warn("cut_after_end")
 		}
-	case backends.StreamError, backends.HTTP4xx, backends.HTTP429, backends.HTTP5xx:
+	case backends.NoOutput, backends.StreamError, backends.HTTP4xx, backends.HTTP429, backends.HTTP5xx:
 		_ = resp.Drain(drainBytes, failedDrain) // the failure is known; this only saves the connection
 	}
 	out.End = max(out.End, resp.Stamp().At)
