@@ -64,11 +64,10 @@ func TestRewritten(t *testing.T) {
 		custom := func(c wire.ClientConfig) backends.Client { return file.New("", "", "m", c) }
 		for name, body := range r.bodies {
 			t.Run(r.name+" "+name, func(t *testing.T) {
-				answer := wiretest.Head + wiretest.Chunk(body) + wiretest.End
 				seen := func(make func(wire.ClientConfig) backends.Client) (timeline string, out backends.Outcome) {
 					open := func(url string) backends.Client { return make(wire.ClientConfig{Wire: wiretest.Wire(t, url)}) }
-					r := &backends.Request{MaxTokens: 16, Prompt: backends.Prompt{Text: "hello"}}
-					wiretest.EverySplit(t, answer, false, open, r, func(s *wiretest.Sink, o backends.Outcome) {
+					ask := &backends.Request{MaxTokens: 16, Prompt: backends.Prompt{Text: "hello"}}
+					wiretest.EveryForm(t, body, false, r.sse, open, ask, func(s *wiretest.Sink, o backends.Outcome) {
 						timeline, out = s.Timeline(), o
 					})
 					return timeline, out
