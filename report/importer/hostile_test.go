@@ -21,6 +21,7 @@ var hostile = []any{nil, "<x>|\n\x1b[31m", -5.0, 1e308, []any{nil, -1.0}}
 func TestReadOfWrongValues(t *testing.T) {
 	for _, name := range []string{"vllm_c8.json", "sglang.jsonl", "stage_0_lifecycle_metrics.json", "inferencex.json"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", name))
 			if err != nil {
 				t.Fatal(err)

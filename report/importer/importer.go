@@ -82,7 +82,7 @@ func Files(paths ...string) (*bundle.Result, error) {
 	if from == nil {
 		return nil, errors.New("no file to import")
 	}
-	return assemble(*from, all, names)
+	return result(*from, all, names)
 }
 
 func readFile(path string) (*format, []run, error) {
@@ -104,7 +104,27 @@ func Read(r io.Reader, name string) (*bundle.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("import %s: %w", name, err)
 	}
-	return assemble(*f, runs, []string{filepath.Base(name)})
+	res, err := result(*f, runs, []string{filepath.Base(name)})
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", name, err)
+	}
+	return res, nil
+}
+
+// result is what assemble makes of the runs, when every figure of it can be.
+func result(f format, runs []run, names []string) (*bundle.Result, error) {
+	res, err := assemble(f, runs, names)
+	if err != nil {
+		return nil, err
+	}
+	b, err := bundle.Encode(res)
+	if err != nil {
+		return nil, err
+	}
+	if err := bundle.Validate(b); err != nil {
+		return nil, fmt.Errorf("a figure of %s is no measurement (in the words of a result: %w)", f.tool, err)
+	}
+	return res, nil
 }
 
 // read detects the format of a stream and reads its runs.

@@ -231,6 +231,7 @@ func TestRefusals(t *testing.T) {
 		"cut":            {`{"request_throughput": 1, "output_throughput": 2, "completed": 3, "ttfts": [1, 2`, "line 1"},
 		"array of texts": {`["a"]`, "an object is expected"},
 		"deep":           {strings.Repeat(`{"a":`, 100), "nested deeper"},
+		"beyond measure": {`{"model_id": "m", "num_prompts": 5000, "completed": 5000, "duration": 10.0, "request_throughput": 500, "output_throughput": 5, "mean_tpot_ms": 12, "p99_tpot_ms": 3.2e18}`, "rungs.0.tpot_ms.p99"},
 		"empty guidellm": {`{"benchmarks": [{"metrics": {}}]}`, "requests_per_second"},
 	} {
 		t.Run(name, func(t *testing.T) {
