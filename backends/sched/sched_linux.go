@@ -59,8 +59,8 @@ func Raise() Grant {
 	})
 }
 
-// untilLate returns true once this process wakes up too late, and false when it
-// is stopped.
+// untilLate returns true once this process runs too late, and false when it is
+// stopped.
 func (k *Keeper) untilLate() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -78,7 +78,7 @@ func (k *Keeper) untilLate() bool {
 		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil {
 			continue // interrupted
 		}
-		if clock.Now()-due > int64(tooLate) {
+		if NoteLag(clock.Now() - due); lagged.Load() {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 
 	"github.com/headway-bench/headway/backends/clock"
+	"github.com/headway-bench/headway/backends/sched"
 )
 
 // Stamp says when bytes arrived. The times are those of package clock.
@@ -56,6 +57,7 @@ func (s *stampedConn) Read(p []byte) (int, error) {
 	n, real, err := s.readStamped(p)
 	now := clock.Now()
 	s.last = Stamp{At: arrival(real, s.last.At, now), Returned: now, Read: s.last.Read + 1}
+	sched.NoteLag(now - s.last.At)
 	return n, err
 }
 
