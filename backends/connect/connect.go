@@ -137,6 +137,9 @@ func chooseModel(asked string, f finding, target string) (string, error) {
 		return listed[0], nil
 	case len(listed) == 0 && f.dialect.ModelInURL:
 		return "", nil
+	case len(listed) == 0 && f.server.Engine == "" && f.protocol == "":
+		return "", usagef("%s lists no models (%s), and nothing it says names a known engine: is it an LLM server, and the path right? "+
+			"If so, name one with --model", target, f.noModels)
 	case len(listed) == 0:
 		return "", usagef("%s lists no models (%s): name one with --model", target, f.noModels)
 	}

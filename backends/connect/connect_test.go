@@ -90,6 +90,11 @@ func TestAuto(t *testing.T) {
 			backends.Server{Engine: "litellm", Version: "1.2.3", Source: "/v1/models", Dialect: "generic", Why: "LiteLLM"}},
 		{"LiteLLM by its health", site{"/v1/models": models("openai", ""), "/health/liveliness": `"I'm alive!"`}, nil,
 			backends.Server{Engine: "litellm", Source: "/v1/models", Dialect: "generic", Why: "/health/liveliness"}},
+		{"LiteLLM with its version", site{"/v1/models": models("openai", ""), "/health/liveliness": `"I'm alive!"`, "/health/readiness": `{"litellm_version":"1.2"}`}, nil,
+			backends.Server{Engine: "litellm", Version: "1.2", Source: "/v1/models, /health/readiness", Dialect: "generic", Why: "/health/liveliness"}},
+		{"LiteLLM with its version for those with a key", site{"/v1/models": models("openai", ""), "/health/liveliness": `"I'm alive!"`,
+			"/health/readiness": `{"status":"healthy"}`, "/health/readiness/details": `{"litellm_version":"1.3"}`}, nil,
+			backends.Server{Engine: "litellm", Version: "1.3", Source: "/v1/models, /health/readiness/details", Dialect: "generic", Why: "/health/liveliness"}},
 		{"unknown", site{"/v1/models": models("someone", "")}, nil,
 			backends.Server{Source: "/v1/models", Dialect: "generic", Why: "nothing it says"}},
 	}
@@ -166,7 +171,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"vllm#42457 a model that is not listed", Options{URL: two, Model: "c"}, `does not serve model "c"; it lists: a, b`},
 		{"several models", Options{URL: two}, "choose one with --model: a, b"},
-		{"no list of models", Options{URL: none}, "name one with --model"},
+		{"no list of models", Options{URL: none}, "is it an LLM server, and the path right? If so, name one with --model"},
+		{"no list of models by a known engine", Options{URL: site{"/metrics": metrics("vllm:num_requests_running")}.serve(t)}, "): name one with --model"},
 		{"no URL", Options{URL: ""}, "no host"},
 		{"scheme", Options{URL: "ftp://h"}, `scheme "ftp"`},
 		{"not a URL", Options{URL: "http://u:secretpw@h:port"}, "not a URL"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -277,5 +278,25 @@ func TestProtocolMistakes(t *testing.T) {
 				t.Errorf("%v is a %T", err, err)
 			}
 		})
+	}
+}
+
+// TestTritonMetricsPort looks for metrics beside Triton's default port only.
+func TestTritonMetricsPort(t *testing.T) {
+	for target, want := range map[string]string{
+		"http://h:8000":               "http://h:8002/metrics",
+		"https://[::1]:8000/v2":       "http://[::1]:8002/metrics",
+		"http://u:secret@h:8000/?k=v": "http://h:8002/metrics",
+		"http://h:18000":              "",
+		"http://h":                    "",
+		"unix:///run/triton":          "",
+	} {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tritonDefaultMetrics(u); got != want {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
 	}
 }

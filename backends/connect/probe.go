@@ -286,6 +286,7 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer) {
 	if a, err := p.get(ctx, litellmHealth); err == nil && a.Status == 200 && bytes.Contains(a.Body, []byte("I'm alive")) {
 		use("generic", "it answers %s as the LiteLLM gateway does", litellmHealth)
 		f.server.Engine = "litellm"
+		p.litellmVersion(ctx, f)
 		return
 	}
 	if about := p.object(ctx, "/v2"); about["name"] == "triton" {
@@ -307,6 +308,17 @@ func (p *prober) detect(ctx context.Context, f *finding, models wire.Answer) {
 // litellmHealth is LiteLLM's own route; its other routes are those of any
 // server, and only its answers to requests name it in a header.
 const litellmHealth = "/health/liveliness"
+
+// litellmVersion asks LiteLLM for its version: newer ones tell it only to those
+// who have the key.
+func (p *prober) litellmVersion(ctx context.Context, f *finding) {
+	for _, path := range []string{"/health/readiness/details", "/health/readiness"} {
+		if v := plain(p.object(ctx, path)["litellm_version"]); v != "" {
+			f.server.Version, f.server.Source = v, join(f.server.Source, path)
+			return
+		}
+	}
+}
 
 // hasMetric says whether a metrics page has a name with the prefix.
 func hasMetric(page []byte, prefix string) bool {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/internal/wire"
@@ -32,6 +35,7 @@ func (p *prober) openTriton(ctx context.Context, o Options, a address, why strin
 		asked = a.model
 	}
 	server.Models = p.tritonModels(ctx)
+	server.Metrics = tritonMetrics(ctx, o, a)
 	d, err := p.tritonModel(ctx, asked, a.version, server.Models)
 	if err != nil {
 		return nil, err
@@ -69,6 +73,40 @@ func (p *prober) tritonServer(ctx context.Context) (backends.Server, error) {
 		return server, &TargetError{fmt.Errorf("%s%s: HTTP %d: the server is not ready", p.cfg.Target, p.routes.Root("/v2/health/ready"), ready.Status)}
 	}
 	return server, nil
+}
+
+// tritonMetricsTime bounds the look for Triton's metrics.
+const tritonMetricsTime = 2 * time.Second
+
+// tritonMetrics is the URL of Triton's metrics page where both ports are
+// Triton's defaults and the page is Triton's; else "". No key goes there.
+func tritonMetrics(ctx context.Context, o Options, a address) string {
+	at := tritonDefaultMetrics(a.url)
+	if at == "" {
+		return ""
+	}
+	page, err := OpenPage(Options{URL: at, CACert: o.CACert, Insecure: o.Insecure}, at)
+	if err != nil {
+		return ""
+	}
+	defer page.Close()
+	ctx, cancel := context.WithTimeout(ctx, tritonMetricsTime)
+	defer cancel()
+	body, err := page.Get(ctx)
+	if err != nil || !hasMetric(body, "nv_") {
+		return ""
+	}
+	return at
+}
+
+// tritonDefaultMetrics is where a Triton whose HTTP is on the default port has
+// its metrics by default; "" for any other port.
+func tritonDefaultMetrics(u *url.URL) string {
+	const ownPort, metricsPort = "8000", "8002"
+	if u.Port() != ownPort {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(u.Hostname(), metricsPort) + "/metrics"
 }
 
 // tritonModels lists the models that are ready, none where the server does not

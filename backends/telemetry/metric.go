@@ -28,6 +28,14 @@ const (
 	counters = preemptions // the first of them
 )
 
+// words say what a source tells of that has the quantity; "" is said by
+// another one.
+var words = [quantities]string{
+	running: "running", waiting: "waiting", kvUsage: "KV cache", preemptions: "preemptions", requests: "requests",
+	outputTokens: "output tokens", lookedUp: "prefix cache", hitRate: "prefix cache", draftTokens: "drafts", acceptRate: "drafts",
+	ttftCount: "TTFT", queueCount: "queue time",
+}
+
 // metric says which quantity a name on a metrics page is.
 type metric struct {
 	// name is the metric's, without the _total that some exporters add.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,6 +21,8 @@ type reading struct {
 	gpus   []gpu
 	// block is the number of tokens in a block of the KV cache, 0 unknown.
 	block int
+	// kvTokens is how many tokens the KV cache holds, 0 unknown.
+	kvTokens int
 	// kinds are the engines and exporters whose names the page has.
 	kinds []string
 	// ended is how many requests have ended since the last page, for a server
@@ -77,7 +80,7 @@ func parseText(page []byte) (reading, error) {
 			r.kinds = append(r.kinds, e.name)
 		}
 	}
-	r.block = blockSize(families["vllm:cache_config_info"])
+	r.block, r.kvTokens = cacheSize(families["vllm:cache_config_info"])
 	for _, e := range exporters {
 		r.devices(e, families)
 	}
@@ -158,14 +161,39 @@ func labelOf(s *dto.Metric, name string) string {
 	return ""
 }
 
-// blockSize is the KV block that vLLM's cache configuration names, 0 unknown.
-func blockSize(config *dto.MetricFamily) int {
+// cacheSize is the KV block in tokens that vLLM's cache configuration names,
+// and what all blocks of all engines hold; 0 is unknown.
+func cacheSize(config *dto.MetricFamily) (block, all int) {
 	for _, s := range config.GetMetric() {
-		if n, err := strconv.Atoi(labelOf(s, "block_size")); err == nil && n > 0 {
-			return n
+		size, err := strconv.Atoi(labelOf(s, "block_size"))
+		if err != nil || size <= 0 {
+			continue
+		}
+		block = cmp.Or(block, size)
+		if n, err := strconv.Atoi(labelOf(s, "num_gpu_blocks")); err == nil && n > 0 && n <= math.MaxInt32 && size <= math.MaxInt32 {
+			all += n * size
 		}
 	}
-	return 0
+	return block, all
+}
+
+// tells says in words what the reading has.
+func (r *reading) tells() []string {
+	var out []string
+	say := func(word string, known bool) {
+		if known && word != "" && !slices.Contains(out, word) {
+			out = append(out, word)
+		}
+	}
+	for q, word := range words {
+		say(word, !math.IsNaN(r.values[q]))
+	}
+	for _, g := range r.gpus {
+		say("power", !math.IsNaN(g.power))
+		say("utilisation", !math.IsNaN(g.utilisation))
+		say("memory", !math.IsNaN(g.memory))
+	}
+	return out
 }
 
 // blank is where the marks begin that DCGM puts for a value that it lacks.

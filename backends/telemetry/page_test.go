@@ -87,13 +87,36 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestLook says what a source tells of.
+func TestLook(t *testing.T) {
+	for file, want := range map[string]Look{
+		"vllm.txt": {Kinds: []string{"vllm"}, KVTokens: 160,
+			Tells: []string{"running", "waiting", "KV cache", "preemptions", "requests", "output tokens", "prefix cache", "drafts", "TTFT", "queue time"}},
+		"triton.txt": {Kinds: []string{"triton"},
+			Tells: []string{"running", "waiting", "KV cache", "requests", "queue time", "power", "utilisation", "memory"}},
+	} {
+		page, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Page(file, script(string(page))).Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: -want +got\n%s", file, d)
+		}
+	}
+}
+
 func TestOddPages(t *testing.T) {
 	for _, c := range []struct {
 		name, page string
 		ok         bool
 		kinds      int
 	}{
-		{"empty", "", true, 0},
+		{"a line end", "\n", true, 0},
+		{"no answer", "", false, 0},
 		{"no known name", "up 1\n", true, 0},
 		{"an error page", "<html>502</html>\n", false, 0},
 		{"a JSON object", `{"detail":"Not Found"}`, false, 0},
@@ -103,9 +126,9 @@ func TestOddPages(t *testing.T) {
 		{"a huge value", "vllm:num_requests_running +Inf\n", true, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			kinds, err := Kinds([]byte(c.page))
-			if (err == nil) != c.ok || len(kinds) != c.kinds {
-				t.Errorf("kinds %v, error %v", kinds, err)
+			got, err := Page(c.name, script(c.page)).Look(t.Context())
+			if (err == nil) != c.ok || len(got.Kinds) != c.kinds {
+				t.Errorf("kinds %v, error %v", got.Kinds, err)
 			}
 		})
 	}

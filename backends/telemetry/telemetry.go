@@ -45,11 +45,28 @@ func NvidiaSMI() (s Source, ok bool) {
 	}}, true
 }
 
-// Kinds says which engines and exporters a metrics page is of, none for a
-// page without a known name. Its error says that the page cannot be read.
-func Kinds(page []byte) ([]string, error) {
-	r, err := parsePage(page)
-	return r.kinds, err
+// Look is what one reading of a source shows.
+type Look struct {
+	// Kinds are the engines and exporters whose names it has, none for a page
+	// without a known name.
+	Kinds []string
+	// Tells says in words what it tells of.
+	Tells []string
+	// KVTokens is how many tokens the KV cache holds, 0 unknown.
+	KVTokens int
+}
+
+// Look reads the source once. Its error says that it can't be read.
+func (s Source) Look(ctx context.Context) (Look, error) {
+	page, err := s.Get(ctx)
+	if err != nil {
+		return Look{}, err
+	}
+	r, err := s.parse(page)
+	if err != nil {
+		return Look{}, err
+	}
+	return Look{Kinds: r.kinds, Tells: r.tells(), KVTokens: r.kvTokens}, nil
 }
 
 const (

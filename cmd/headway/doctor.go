@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,15 +11,20 @@ import (
 	"github.com/headway-bench/headway/profiles"
 )
 
-// doctorTime bounds all that doctor does.
-const doctorTime = 20 * time.Second
+// askTime is how long the questions to the target may take, unless --timeout
+// says otherwise, and clientTime how long the look at this machine may.
+const (
+	askTime    = time.Minute
+	clientTime = 20 * time.Second
+)
 
 // doctorFlags are the flags of `headway doctor`.
 type doctorFlags struct {
 	target, backend, backendFile, endpoint, model string
 	tokenizer, apiKeyEnv, cacert                  string
-	headers                                       []string
+	headers, metrics                              []string
 	insecure                                      bool
+	timeout                                       time.Duration
 	format                                        *choice
 }
 
@@ -44,10 +47,15 @@ func newDoctorCommand() *cobra.Command {
 keeps time and how much load it can offer, and, with --target, what the server
 is, what it streams, whether it obeys lengths, whether counts of tokens agree,
 whether it caches prefixes, and what to change. It sends the server six short
-requests and takes less than 20 seconds. Keys and headers are not in the page.`,
+requests, one after the other, and takes five seconds more than they do. Keys
+and headers are not in the page.
+
+Exit codes: 0 the target was examined; 2 usage, as a model to choose; 3 it could
+not be reached, or a request failed: the page says why.`,
 		Example: `  headway doctor
   headway doctor --target http://localhost:8000
-  headway doctor --target http://localhost:8000 --format json`,
+  headway doctor --target http://localhost:8000 --format json
+  headway doctor --target http://localhost:8000 --metrics http://localhost:8002/metrics`,
 		Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -60,6 +68,8 @@ requests and takes less than 20 seconds. Keys and headers are not in the page.`,
 	fl.StringVar(&f.tokenizer, "tokenizer", "", "the model's tokenizer, to hold the server's counts against: its directory or tokenizer.json")
 	fl.StringVar(&f.apiKeyEnv, "api-key-env", "", "variable that holds the key")
 	fl.StringArrayVar(&f.headers, "header", nil, "further header, as 'name: value'; it is kept nowhere")
+	fl.StringArrayVar(&f.metrics, "metrics", nil, "further telemetry: the URL of a metrics page, or nvidia-smi; may be given again")
+	fl.DurationVar(&f.timeout, "timeout", askTime, "how long the requests to the server may take together")
 	fl.StringVar(&f.cacert, "cacert", "", "file of certificates to trust")
 	fl.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
 	f.format = addFormat(cmd, "text", "json")
@@ -71,31 +81,31 @@ requests and takes less than 20 seconds. Keys and headers are not in the page.`,
 var errTarget = errors.New("the target could not be examined in full; the page says why")
 
 func (f *doctorFlags) run(cmd *cobra.Command) error {
+	if f.timeout <= 0 {
+		return usagef("--timeout: %v is no time to wait; leave it out for %v", f.timeout, askTime)
+	}
 	options, err := f.options()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
-	defer cancel()
 	c := checkup{Headway: thisBuild()}
 	if f.target != "" {
-		state, err := examineTarget(ctx, options, f.tokenizer)
+		c.Target, err = f.examineTarget(cmd.Context(), options)
 		if usage, ok := errors.AsType[*exitError](err); ok && usage.code == exitUsage {
 			return usage
 		}
 		if err != nil {
-			state = &targetState{URL: redacted(f.target), Error: err.Error()}
+			c.Target = &targetState{URL: redacted(f.target), Error: err.Error()}
 		}
-		c.Target = state
 	}
-	c.Client = examineClient(ctx)
+	c.Client = examineClient(cmd.Context())
 	c.Advice = advise(&c)
 	if f.format.value == "json" {
 		err = printJSON(cmd, c)
 	} else {
 		_, err = cmd.OutOrStdout().Write(c.text())
 	}
-	if t := c.Target; err == nil && t != nil && (t.Error != "" || t.Stream.Failed != "") {
+	if t := c.Target; err == nil && t != nil && (t.Error != "" || t.Failed != "") {
 		return exitWith(exitNoResult, errTarget)
 	}
 	return err
@@ -109,7 +119,7 @@ func (f *doctorFlags) options() (connect.Options, error) {
 	if f.model != "" {
 		p.Model.ID = f.model
 	}
-	p.Stage.Timeout = profiles.Duration(askTime)
+	p.Stage.Timeout = profiles.Duration(f.timeout)
 	run := runFlags{headers: f.headers}
 	return run.options(p, f.target)
 }
@@ -122,28 +132,50 @@ func advise(c *checkup) []string {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	if t := c.Target; t != nil && t.Error == "" {
-		s := t.Stream
-		say(s.Buffered, "The stream is buffered on its way: tokens come in bursts after silence, and ITL can't be measured. "+
-			"Turn buffering off in the proxy (nginx: proxy_buffering off), or measure the server itself.")
-		say(s.NotStreamed, "The server answered a streamed request at once: no TTFT can be measured. Ask its route for streams, or name another one with --endpoint.")
-		say(s.Failed != "", "A request failed: %s", s.Failed)
-		say(t.Lengths.Obeyed != nil && !*t.Lengths.Obeyed, "Output lengths are not obeyed: compare throughputs by tokens, not by requests, "+
-			"or choose a dialect that can force lengths (--backend).")
-		say(s.TokenSource == "events", "Tokens are counted as events, an estimate: the server reports no usage. Name the model's tokenizer with --tokenizer.")
-		say(t.Tokenizer.Agrees != nil && !*t.Tokenizer.Agrees, "Prompts have not the length asked for by the server's count: name the model's tokenizer with --tokenizer, or use --prompt token-ids.")
-		say(t.Cache.On != nil && *t.Cache.On, "Prefixes are cached. headway's prompts are unique, so that runs are not flattered; "+
-			"ask for shared prefixes with workload.prefix.shared_tokens.")
-		say(t.Metrics.Error != "", "Its metrics can't be read: %s", t.Metrics.Error)
-		say(t.Metrics.URL == "", "The server has no metrics page: the cause of a knee, preemptions and KV cache use stay unknown. "+
-			"Turn it on (llama-server: --metrics; trtllm-serve: return_perf_metrics), or name one with run --metrics URL.")
-		say(t.Stamps == "user", "Arrivals are stamped when reads return, not by the kernel: keep the client's processors free.")
+	if c.Target != nil {
+		c.Target.advise(say)
 	}
 	m := c.Client
 	say(m.Timer.WakeUpP99MS.Or(0) > 1, "This machine wakes up %.3g ms late at p99: something else uses its processors; schedules will be late.", m.Timer.WakeUpP99MS.Or(0))
 	say(m.Capacity.Error != "", "The client's capacity is not known: %s", m.Capacity.Error)
-	say(runtime.NumCPU() < 4, "%d processors are few for client and server on one machine; run the client on another.", runtime.NumCPU())
-	say(m.OpenFiles > 0 && m.OpenFiles < 4096, "%d open files allow about as many connections: raise the limit with ulimit -n.", m.OpenFiles)
+	say(m.CPUs < 4, "%d processors are few for client and server on one machine; run the client on another.", m.CPUs)
+	say(m.OpenFiles.Or(1<<20) < 4096, "%s open files allow about as many connections: raise the limit with ulimit -n.", digits(m.OpenFiles))
 	say(len(out) == 0, "Nothing to change.")
 	return out
+}
+
+// advise says what to change at the target or in how it is measured.
+func (t *targetState) advise(say func(when bool, format string, args ...any)) {
+	say(t.Error != "", "The target could not be examined: %s", t.Error)
+	say(t.Failed != "", "A request failed: %s", t.Failed)
+	if s := t.Stream; s != nil {
+		say(s.NotStreamed, "The server answered a streamed request at once: no TTFT can be measured. Ask its route for streams, or name another one with --endpoint.")
+		say(!s.NotStreamed && s.Buffered != nil && *s.Buffered, "The stream is buffered on its way: tokens come in bursts after silence, and ITL can't be measured. "+
+			"Turn buffering off in the proxy (nginx: proxy_buffering off), or measure the server itself.")
+		say(s.TokenSource == "events", "Tokens are counted as events, an estimate: the server reports no usage. Name the model's tokenizer with --tokenizer.")
+	}
+	if l := t.Lengths; l != nil {
+		say(l.Obeyed != nil && !*l.Obeyed, "Output lengths are not obeyed: compare throughputs by tokens, not by requests, "+
+			"or choose a dialect that can force lengths (--backend).")
+		say(!l.Forced && l.Obeyed == nil, "Output lengths can't be forced here and answers end early: compare throughputs by tokens, not by requests.")
+	}
+	if k := t.Tokenizer; k != nil {
+		say(k.Agrees != nil && !*k.Agrees, "Prompts have not the length asked for by the server's count: name the model's tokenizer with --tokenizer, or use --prompt token-ids.")
+	}
+	if p := t.Cache; p != nil {
+		say(p.On != nil && *p.On, "Prefixes are cached. headway's prompts are unique, so that runs are not flattered; "+
+			"ask for shared prefixes with workload.prefix.shared_tokens.")
+	}
+	engine := false
+	for _, m := range t.Metrics {
+		say(m.Error != "", "Telemetry can't be read: %s", m.Error)
+		say(m.Error == "" && len(m.Kinds) == 0, "%s has no metric of an engine or exporter that is known: is it the right page?", m.Source)
+		engine = engine || len(m.Tells) > 0 && m.Source != nvidiaSMI
+	}
+	silent := t.Error == "" && !engine
+	say(silent && t.Engine != "triton", "The server has no metrics page: the cause of a knee, preemptions and KV cache use stay unknown. "+
+		"Turn it on (llama-server: --metrics; trtllm-serve: return_perf_metrics), or name one with --metrics URL, here and in a run.")
+	say(silent && t.Engine == "triton", "Triton's metrics are on a port of their own, 8002 unless --metrics-port says otherwise: "+
+		"name them with --metrics http://HOST:8002/metrics, here and in a run.")
+	say(t.Stamps == "user", "Arrivals are stamped when reads return, not by the kernel: keep the client's processors free.")
 }

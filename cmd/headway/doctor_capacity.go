@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +19,23 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 )
 
-// clientCapacity is the most that this client can read from a server that
-// takes no time, on this machine, which the server shares. The bare figures
-// are of net/http with go-sse that only counts events: beside it the ratios
-// say what headway's own reading costs.
+// clientCapacity is how much this client can read on this machine. It is
+// flooded by a bundled server that takes no time but shares the processors, so
+// that what is read is less than what can be: the processor time that an event
+// and a request cost the client gives the most, with all processors its own.
+// The bare figures are of net/http with go-sse that only counts events, in the
+// same process and in turns: beside them the ratios say what headway's own
+// reading costs.
 type clientCapacity struct {
-	EventsPerS       record.Value `json:"events_per_s"`
+	MaxEventsPerS    record.Value `json:"max_events_per_s"`
+	MaxRequestsPerS  record.Value `json:"max_requests_per_s"`
+	EventCPUUS       record.Value `json:"event_cpu_us"`
+	RequestCPUUS     record.Value `json:"request_cpu_us"`
+	BareEventCPUUS   record.Value `json:"bare_event_cpu_us"`
+	BareRequestCPUUS record.Value `json:"bare_request_cpu_us"`
+	EventCPURatio    record.Value `json:"event_cpu_ratio"`   // headway's over the bare one's
+	RequestCPURatio  record.Value `json:"request_cpu_ratio"` //
+	EventsPerS       record.Value `json:"events_per_s"`      // read, beside the server
 	RequestsPerS     record.Value `json:"requests_per_s"`
 	BareEventsPerS   record.Value `json:"bare_events_per_s"`
 	BareRequestsPerS record.Value `json:"bare_requests_per_s"`
@@ -37,6 +49,7 @@ const (
 	floodTime   = 400 * time.Millisecond // of each of the four measurements, twice
 	floodTokens = 512                    // of a request for events
 	floodModel  = "flood"
+	floodLimit  = 10 * time.Second // of one answer
 )
 
 // measureCapacity floods the client from a bundled server in its own process.
@@ -48,7 +61,7 @@ func measureCapacity(ctx context.Context) clientCapacity {
 		return clientCapacity{Error: err.Error()}
 	}
 	defer server.close()
-	client, err := connect.Open(ctx, connect.Options{URL: server.url, Endpoint: "completions", Timeout: askTime})
+	client, err := connect.Open(ctx, connect.Options{URL: server.url, Endpoint: "completions", Timeout: floodLimit})
 	if err != nil {
 		return clientCapacity{Error: err.Error()}
 	}
@@ -71,18 +84,22 @@ func measureCapacity(ctx context.Context) clientCapacity {
 		}
 	}
 	return clientCapacity{
-		EventsPerS: events.value(), BareEventsPerS: bareEvents.value(), EventRatio: over(events, bareEvents),
-		RequestsPerS: requests.value(), BareRequestsPerS: bareRequests.value(), RequestRatio: over(requests, bareRequests),
+		MaxEventsPerS: events.most(), EventCPUUS: events.cost(), BareEventCPUUS: bareEvents.cost(), EventCPURatio: over(events.cost(), bareEvents.cost()),
+		MaxRequestsPerS: requests.most(), RequestCPUUS: requests.cost(), BareRequestCPUUS: bareRequests.cost(), RequestCPURatio: over(requests.cost(), bareRequests.cost()),
+		EventsPerS: events.perS(), BareEventsPerS: bareEvents.perS(), EventRatio: over(events.perS(), bareEvents.perS()),
+		RequestsPerS: requests.perS(), BareRequestsPerS: bareRequests.perS(), RequestRatio: over(requests.perS(), bareRequests.perS()),
 	}
 }
 
 // reader reads one answer of so many tokens and returns its events.
 type reader func(ctx context.Context, tokens int) (events int64, err error)
 
-// rate counts what was read in a time.
+// rate counts what was read in a time, and in which processor time of this
+// process.
 type rate struct {
 	count int64
 	took  time.Duration
+	cpu   record.Value // seconds
 }
 
 // flood lets users read one answer after the other for floodTime, and counts
@@ -91,6 +108,7 @@ func (r *rate) flood(ctx context.Context, read reader, tokens int, events bool) 
 	var count atomic.Int64
 	var users sync.WaitGroup
 	errs := make(chan error, floodUsers)
+	health := record.StartHealth()
 	start := clock.Now()
 	for range floodUsers {
 		users.Go(func() {
@@ -109,7 +127,13 @@ func (r *rate) flood(ctx context.Context, read reader, tokens int, events bool) 
 	}
 	users.Wait()
 	r.count += count.Load()
-	r.took += time.Duration(clock.Now() - start)
+	took := time.Duration(clock.Now() - start)
+	r.took += took
+	cpu := health.Stop().CPURatio.Scale(took.Seconds() * float64(runtime.GOMAXPROCS(0)))
+	if before, ok := r.cpu.Float(); ok && cpu.OK() {
+		cpu = record.Known(before + cpu.Or(0))
+	}
+	r.cpu = cpu
 	select {
 	case err := <-errs:
 		return err
@@ -118,10 +142,24 @@ func (r *rate) flood(ctx context.Context, read reader, tokens int, events bool) 
 	}
 }
 
-func (r rate) value() record.Value { return record.Known(float64(r.count) / r.took.Seconds()) }
+// perS is how much was read a second.
+func (r rate) perS() record.Value { return record.Known(float64(r.count) / r.took.Seconds()) }
 
-func over(a, b rate) record.Value {
-	return a.value().Scale(1 / b.value().Or(0))
+// cost is the processor time of one of what was read, in microseconds.
+func (r rate) cost() record.Value { return r.cpu.Scale(1e6 / float64(r.count)) }
+
+// most is how much a second all processors can read when they do nothing else.
+func (r rate) most() record.Value {
+	return over(record.Known(1e6*float64(runtime.GOMAXPROCS(0))), r.cost())
+}
+
+// over is a in parts of b.
+func over(a, b record.Value) record.Value {
+	n, ok := b.Float()
+	if !ok {
+		return record.Value{}
+	}
+	return a.Scale(1 / n)
 }
 
 // readOwn reads an answer as a run does. The bundled server sends each token

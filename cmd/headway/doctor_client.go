@@ -15,10 +15,10 @@ import (
 // clientCheckup is what this machine can do as a client.
 type clientCheckup struct {
 	CPUs          int            `json:"cpus"`
-	MemoryBytes   int64          `json:"memory_bytes"`
-	OpenFiles     uint64         `json:"open_files"` // soft limit
-	OpenFilesHard uint64         `json:"open_files_hard"`
-	LocalPorts    int            `json:"local_ports"`
+	MemoryBytes   record.Value   `json:"memory_bytes"`
+	OpenFiles     record.Value   `json:"open_files"` // soft limit
+	OpenFilesHard record.Value   `json:"open_files_hard"`
+	LocalPorts    record.Value   `json:"local_ports"`
 	Scheduling    string         `json:"scheduling"` // what a run's threads get on a busy machine
 	Timer         timerCheckup   `json:"timer"`
 	Capacity      clientCapacity `json:"capacity"`
@@ -36,11 +36,21 @@ type timerCheckup struct {
 // examineClient looks at this machine.
 func examineClient(ctx context.Context) clientCheckup {
 	m := loadgen.ThisMachine()
-	c := clientCheckup{CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
-		OpenFiles: m.OpenFiles, OpenFilesHard: m.OpenFilesHard, LocalPorts: m.LocalPorts, Timer: examineTimer()}
+	c := clientCheckup{CPUs: runtime.NumCPU(), MemoryBytes: told(memoryBytes()),
+		OpenFiles: told(m.OpenFiles), OpenFilesHard: told(m.OpenFilesHard), LocalPorts: told(m.LocalPorts), Timer: examineTimer()}
+	ctx, cancel := context.WithTimeout(ctx, clientTime)
+	defer cancel()
 	c.Capacity = measureCapacity(ctx)
 	c.Scheduling = sched.Raise().String()
 	return c
+}
+
+// told is a number of which 0 says that it was not told.
+func told[N int | int64 | uint64](n N) record.Value {
+	if n == 0 {
+		return record.Value{}
+	}
+	return record.Known(float64(n))
 }
 
 // The timer is tried with so many wake-ups, a period apart.

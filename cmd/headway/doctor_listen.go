@@ -60,7 +60,7 @@ type listened struct {
 	tokens                                       int
 	tokensKnown                                  bool
 	source                                       string
-	bursty                                       bool
+	judgeable, bursty                            bool
 	ttft, itl, e2e                               time.Duration
 	ttftKnown, itlKnown, e2eKnown                bool
 	out                                          backends.Outcome
@@ -70,7 +70,7 @@ type listened struct {
 // listened is called after Finish; it outlives the timeline.
 func (l *listener) listened() listened {
 	out := listened{output: l.output, reasoning: l.reasoning, ids: l.ids, running: l.running, mostPerRead: l.mostPerRead,
-		text: l.text, source: l.Source().String(), bursty: l.Bursty(), out: l.Outcome, warnings: slices.Clone(l.Warnings())}
+		text: l.text, source: l.Source().String(), judgeable: l.Judgeable(), bursty: l.Bursty(), out: l.Outcome, warnings: slices.Clone(l.Warnings())}
 	out.tokens, out.tokensKnown = l.OutputTokens()
 	out.ttft, out.ttftKnown = l.TTFT()
 	out.itl, out.itlKnown = l.MeanITL()

@@ -18,19 +18,17 @@ import (
 	"github.com/headway-bench/headway/profiles"
 )
 
-// askTime bounds all questions to the target. The first answer of a gateway may
-// take most of it.
-const askTime = 14 * time.Second
-
-// targetState is what doctor found out about a server.
+// targetState is what doctor found out about a server. What it did not come to
+// is null.
 type targetState struct {
 	URL         string            `json:"url"`
-	Error       string            `json:"error,omitempty"` // why it could not be examined
+	Error       string            `json:"error,omitempty"`  // why it could not be examined
+	Failed      string            `json:"failed,omitempty"` // the first question that got no good answer
 	Engine      string            `json:"engine"`
 	Version     string            `json:"version"`
 	Model       string            `json:"model"`
 	Models      []string          `json:"models"`
-	MaxModelLen int               `json:"max_model_len"` // tokens, 0 unknown
+	MaxModelLen record.Value      `json:"max_model_len"` // tokens
 	Settings    map[string]string `json:"settings"`
 	Dialect     string            `json:"dialect"`
 	Why         string            `json:"why"`    // how the dialect was chosen
@@ -39,21 +37,21 @@ type targetState struct {
 	Can         []string          `json:"can"`
 	Remote      string            `json:"remote"`
 	Stamps      string            `json:"stamps"` // who stamps arrivals: kernel or user
-	Stream      streamState       `json:"stream"`
-	Lengths     lengthState       `json:"lengths"`
-	Tokenizer   tokenizerState    `json:"tokenizer"`
-	Cache       cacheState        `json:"prefix_cache"`
-	Metrics     metricsState      `json:"metrics"`
+	Stream      *streamState      `json:"stream"`
+	Lengths     *lengthState      `json:"lengths"`
+	Tokenizer   *tokenizerState   `json:"tokenizer"`
+	Cache       *cacheState       `json:"prefix_cache"`
+	Metrics     []metricsState    `json:"metrics"`
 }
 
-// streamState is how one answer of 64 tokens came.
+// streamState is how the longest answer came.
 type streamState struct {
 	Events           int          `json:"events"` // that carry output
 	Tokens           record.Value `json:"tokens"`
 	TokenSource      string       `json:"token_source"`
 	TokensPerEvent   record.Value `json:"tokens_per_event"`
 	EventsPerReadMax int          `json:"events_per_read_max"`
-	Buffered         bool         `json:"buffered"`
+	Buffered         *bool        `json:"buffered"` // null of an answer too short to tell
 	NotStreamed      bool         `json:"not_streamed"`
 	Usage            string       `json:"usage"` // running, final or none
 	TokenIDs         bool         `json:"token_ids"`
@@ -64,7 +62,6 @@ type streamState struct {
 	E2EMS            record.Value `json:"e2e_ms"`
 	Reconnects       int          `json:"reconnects"`
 	Warnings         []string     `json:"warnings"`
-	Failed           string       `json:"failed,omitempty"` // the first failure of any question
 }
 
 // lengthState says whether output lengths are obeyed; Obeyed is null when the
@@ -99,11 +96,14 @@ type cacheState struct {
 	FreshTTFTMS  record.Value `json:"fresh_ttft_ms"`
 }
 
-// metricsState says what the metrics page is of.
+// metricsState is one place that telemetry is read from: the server's own page,
+// one of --metrics, or nvidia-smi.
 type metricsState struct {
-	URL   string   `json:"url"`
-	Kinds []string `json:"kinds"`
-	Error string   `json:"error,omitempty"`
+	Source   string       `json:"source"`
+	Kinds    []string     `json:"kinds"`
+	Tells    []string     `json:"tells"`           // of what, in words
+	KVTokens record.Value `json:"kv_cache_tokens"` // that the KV cache holds
+	Error    string       `json:"error,omitempty"`
 }
 
 // examiner asks one target.
@@ -111,18 +111,19 @@ type examiner struct {
 	client backends.Client
 	count  *tokenizer.Tokenizer // of --tokenizer, nil without
 	items  *prompt.Stream
-	page   *connect.Page // of metrics, nil when there is none
+	watch  *observer
 	state  *targetState
 	run    string
 }
 
-// examineTarget opens the target and asks it.
-func examineTarget(ctx context.Context, options connect.Options, tokenizerFile string) (*targetState, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+// examineTarget opens the target and asks it. Its error says that nothing could
+// be asked.
+func (f *doctorFlags) examineTarget(ctx context.Context, options connect.Options) (*targetState, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	e := examiner{run: runID()}
-	if tokenizerFile != "" {
-		t, err := tokenizer.Load(tokenizerFile)
+	if f.tokenizer != "" {
+		t, err := tokenizer.Load(f.tokenizer)
 		if err != nil {
 			return nil, usagef("--tokenizer: %w", err)
 		}
@@ -133,16 +134,16 @@ func examineTarget(ctx context.Context, options connect.Options, tokenizerFile s
 		return nil, targetError(err)
 	}
 	defer client.Close()
+	if e.watch, err = newObserver(ctx, options, client.Server(), f.metrics); err != nil {
+		return nil, err
+	}
+	defer e.watch.close()
 	e.client, e.state = client, describe(options.URL, client)
-	if at := client.Server().Metrics; at != "" {
-		if e.page, err = connect.OpenPage(options, at); err != nil {
-			return nil, err
-		}
-		defer e.page.Close()
-		e.state.Metrics = examineMetrics(ctx, e.page)
+	for _, source := range e.watch.sources {
+		e.state.Metrics = append(e.state.Metrics, examineMetrics(ctx, source))
 	}
 	if err := e.ask(ctx); err != nil {
-		e.state.Stream.Failed = err.Error()
+		e.state.Failed = err.Error()
 	}
 	return e.state, nil
 }
@@ -150,8 +151,8 @@ func examineTarget(ctx context.Context, options connect.Options, tokenizerFile s
 // describe is what the server told when it was opened.
 func describe(at string, client backends.Client) *targetState {
 	s, can := client.Server(), client.Can()
-	t := &targetState{URL: redacted(at), Engine: s.Engine, Version: s.Version, Model: s.ModelID, Models: s.Models,
-		MaxModelLen: s.MaxModelLen, Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Route: "completions"}
+	t := &targetState{URL: redacted(at), Engine: s.Engine, Version: s.Version, Model: s.ModelID, Models: append([]string{}, s.Models...),
+		Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Route: "completions", Can: []string{}, Metrics: []metricsState{}, MaxModelLen: told(s.MaxModelLen)}
 	for i, path := range strings.Split(s.Source, ", ") {
 		path, _, _ = strings.Cut(path, "?")
 		if i > 0 {
@@ -177,8 +178,8 @@ func describe(at string, client backends.Client) *targetState {
 // The questions, in their order: three lengths of the output, and a long
 // prompt, which is asked again before a new one.
 const (
-	ask16 = iota
-	ask1
+	ask1 = iota
+	ask16
 	ask64
 	askLong
 	askFresh
@@ -191,37 +192,33 @@ func lengths(question int64, most int) prompt.Lengths {
 	if most > 0 {
 		short, long = min(short, most/4), min(long, most/2)
 	}
-	return [...]prompt.Lengths{ask16: {Input: short, Output: 16}, ask1: {Input: short, Output: 1}, ask64: {Input: short, Output: 64},
+	return [...]prompt.Lengths{ask1: {Input: short, Output: 1}, ask16: {Input: short, Output: 16}, ask64: {Input: short, Output: 64},
 		askLong: {Input: long, Output: 2}, askFresh: {Input: long, Output: 2}}[min(question, askFresh)]
 }
 
 // ask puts the questions. Its error is the first that failed.
 func (e *examiner) ask(ctx context.Context) error {
-	most := e.state.MaxModelLen
+	most := e.client.Server().MaxModelLen
 	w := profiles.Default().Workload
-	w.InputTokens = profiles.Fixed(lengths(ask16, most).Input)
+	w.InputTokens = profiles.Fixed(lengths(ask1, most).Input)
 	source, err := prompt.New(ctx, prompt.Config{Workload: &w, Client: e.client, Tokenizer: e.count, Run: e.run})
 	if err != nil {
 		return err
 	}
-	e.state.Tokenizer.By = string(source.Form())
+	e.state.Tokenizer = &tokenizerState{By: string(source.Form())}
 	e.items = source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return lengths(k, most) }, askFresh+1)
 	defer e.items.Close()
 	if err := e.lengths(ctx); err != nil {
 		return err
 	}
-	if err := e.cache(ctx); err != nil {
-		e.state.Cache.By = err.Error()
-	}
-	return nil
+	return e.cache(ctx)
 }
 
 // lengths asks for outputs of three lengths.
 func (e *examiner) lengths(ctx context.Context) error {
-	s := &e.state.Lengths
-	s.Forced = e.client.Can().ForceLength
+	s := &lengthState{Forced: e.client.Can().ForceLength}
 	obeyed, early := true, false
-	for q := int64(ask16); q <= ask64; q++ {
+	for q := int64(ask1); q <= ask64; q++ {
 		item, err := e.items.Take(ctx, q)
 		if err != nil {
 			return err
@@ -230,6 +227,7 @@ func (e *examiner) lengths(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		e.state.Lengths = s
 		s.Asked = append(s.Asked, item.Output)
 		var got *int
 		if answer.tokensKnown {
@@ -252,9 +250,12 @@ func (e *examiner) lengths(ctx context.Context) error {
 // stream keeps how the latest answer came.
 func (e *examiner) stream(a listened) {
 	e.state.Remote, e.state.Stamps = a.out.Remote, a.out.Stamps
-	s := streamState{Events: a.output, TokenSource: a.source, EventsPerReadMax: a.mostPerRead, Buffered: a.bursty,
+	s := &streamState{Events: a.output, TokenSource: a.source, EventsPerReadMax: a.mostPerRead,
 		NotStreamed: a.out.NotStreamed, Usage: "none", TokenIDs: a.ids > 0, Reasoning: a.reasoning > 0, Finish: a.out.Finish,
-		TTFTMS: ms(a.ttft, a.ttftKnown), ITLMeanMS: ms(a.itl, a.itlKnown), E2EMS: ms(a.e2e, a.e2eKnown), Reconnects: a.out.Reconnects, Warnings: a.warnings}
+		TTFTMS: ms(a.ttft, a.ttftKnown), ITLMeanMS: ms(a.itl, a.itlKnown), E2EMS: ms(a.e2e, a.e2eKnown), Reconnects: a.out.Reconnects, Warnings: append([]string{}, a.warnings...)}
+	if a.judgeable {
+		s.Buffered = &a.bursty
+	}
 	if a.bursty {
 		s.ITLMeanMS = record.Value{}
 	}
@@ -275,7 +276,7 @@ func (e *examiner) stream(a listened) {
 
 // tokenizer holds counts of one prompt and answer together.
 func (e *examiner) tokenizer(item *prompt.Item, a listened) {
-	s := &e.state.Tokenizer
+	s := e.state.Tokenizer
 	s.Made = item.Input
 	if n := a.out.Usage.Prompt; n >= 0 && item.Input > 0 {
 		agrees := n == item.Input
@@ -318,24 +319,35 @@ func (e *examiner) cache(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &e.state.Cache
-	s.PromptTokens = long.Input
+	s := &cacheState{PromptTokens: long.Input}
+	e.state.Cache = s
 	s.RepeatTTFTMS, s.FreshTTFTMS = ms(again.ttft, again.ttftKnown), ms(other.ttft, other.ttftKnown)
 	decide := func(on bool, by string) { s.On, s.By = &on, by }
 	timed := first.ttftKnown && again.ttftKnown && other.ttftKnown
 	computed := min(first.ttft, other.ttft)
-	switch cached := again.out.Usage.Cached; {
-	case cached >= 0:
+	cached := again.out.Usage.Cached
+	if cached >= 0 {
 		s.CachedTokens = record.Known(float64(cached))
-		decide(cached > 0, "its usage")
-	case told.PrefixLookups == 0:
-		decide(false, "its metrics, which count no lookup")
-	case !math.IsNaN(told.PrefixHitRatio):
-		decide(told.PrefixHitRatio > 0, "its metrics")
+	}
+	switch {
+	case cached > 0:
+		decide(true, "its usage")
+	case told.PrefixHitRatio > 0:
+		decide(true, "its metrics")
 	case timed && float64(again.ttft) < cachedShare*float64(computed) && computed-again.ttft > cachedLeast:
 		decide(true, "the TTFT")
+	case told.PrefixLookups == 0:
+		decide(false, "its metrics, which count no lookup")
+	case told.BlockSize >= long.Input:
+		s.By = fmt.Sprintf("a prompt that fills no block of %d tokens", told.BlockSize)
+	case !math.IsNaN(told.PrefixHitRatio):
+		decide(false, "its metrics")
+	case cached == 0 && e.client.Can().PrefixCaching && len(e.watch.sources) == 0:
+		s.By = "usage alone: services cache long prompts only"
+	case cached == 0:
+		decide(false, "its usage")
 	default:
-		s.By = "nothing tells: no cached tokens in usage or metrics, no shorter TTFT"
+		s.By = "nothing: no cached tokens in usage or metrics, no shorter TTFT"
 	}
 	return nil
 }
@@ -343,12 +355,8 @@ func (e *examiner) cache(ctx context.Context) error {
 // again asks a prompt once more, and returns what the server's metrics told
 // meanwhile.
 func (e *examiner) again(ctx context.Context, item *prompt.Item) (listened, telemetry.Figures, error) {
-	var sources []telemetry.Source
-	if e.page != nil {
-		sources = append(sources, telemetry.Page(e.page.Name(), e.page.Get))
-	}
 	start := clock.Now()
-	watch := telemetry.Start(ctx, sources, time.Hour)
+	watch := telemetry.Start(ctx, e.watch.sources, time.Hour)
 	a, err := e.question(ctx, item)
 	return a, watch.Stop(start, clock.Now()), err
 }
@@ -367,16 +375,15 @@ func (e *examiner) question(ctx context.Context, item *prompt.Item) (listened, e
 	return l.listened(), nil
 }
 
-// examineMetrics reads the server's metrics page once.
-func examineMetrics(ctx context.Context, page *connect.Page) metricsState {
-	m := metricsState{URL: page.Name()}
-	body, err := page.Get(ctx)
-	if err == nil {
-		m.Kinds, err = telemetry.Kinds(body)
-	}
+// examineMetrics reads a source of telemetry once.
+func examineMetrics(ctx context.Context, source telemetry.Source) metricsState {
+	m := metricsState{Source: source.Name, Kinds: []string{}, Tells: []string{}}
+	look, err := source.Look(ctx)
 	if err != nil {
 		m.Error = err.Error()
+		return m
 	}
+	m.Kinds, m.Tells, m.KVTokens = append(m.Kinds, look.Kinds...), append(m.Tells, look.Tells...), told(look.KVTokens)
 	return m
 }
 

@@ -48,54 +48,101 @@ func (c *checkup) text() []byte {
 func (t *targetState) text(p page) {
 	p.line("engine", "%s %s (%s)", known(t.Engine), known(t.Version), t.Source)
 	p.line("dialect", "%s, %s route, because %s", t.Dialect, t.Route, t.Why)
-	p.line("model", "%s of %d, up to %s tokens", known(t.Model), len(t.Models), count(t.MaxModelLen))
+	p.line("model", "%s of %d, up to %s tokens", known(t.Model), len(t.Models), limit(t.MaxModelLen))
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		p.line("  "+name, "%s", t.Settings[name])
 	}
 	p.line("can", "%s", known(strings.Join(t.Can, ", ")))
-	if t.Stream.Failed != "" {
-		p.line("FAILED", "%s", t.Stream.Failed)
+	if t.Failed != "" {
+		p.line("FAILED", "%s", t.Failed)
 	}
-	s := t.Stream
+	t.Stream.text(p)
+	p.line("lengths", "%s", t.Lengths.line())
+	t.Tokenizer.text(p)
+	p.line("prefix cache", "%s", t.Cache.line())
+	if len(t.Metrics) == 0 {
+		p.line("telemetry", "none")
+	}
+	for i, m := range t.Metrics {
+		p.line([]string{"telemetry", ""}[min(i, 1)], "%s", m.line())
+	}
+	if t.Stamps == "" {
+		p.line("arrivals", "unknown")
+	} else {
+		p.line("arrivals", "stamped by the %s; connected to %s", t.Stamps, t.Remote)
+	}
+}
+
+// text says how the longest answer came; s is nil when none did.
+func (s *streamState) text(p page) {
+	if s == nil {
+		p.line("stream", "unknown: no answer came")
+		return
+	}
 	p.line("stream", "%s", s.shape())
-	p.line("", "%d events with output, %s tokens an event, at most %d events in one read", s.Events, digits(s.TokensPerEvent), s.EventsPerReadMax)
+	p.line("", "%d events with output, %s tokens an event, at most %d events in one read; %d reconnects", s.Events, digits(s.TokensPerEvent), s.EventsPerReadMax, s.Reconnects)
 	p.line("", "TTFT %s ms, ITL %s ms, E2E %s ms, finish %s", digits(s.TTFTMS), digits(s.ITLMeanMS), digits(s.E2EMS), known(s.Finish))
 	p.line("usage", "%s; output tokens counted by %s; token ids %s; reasoning %s", known(s.Usage), known(s.TokenSource), yes(s.TokenIDs), yes(s.Reasoning))
 	if len(s.Warnings) > 0 {
 		p.line("warnings", "%s", strings.Join(s.Warnings, ", "))
 	}
-	p.line("lengths", "%s: %s", verdict(t.Lengths.Obeyed, "obeyed", "NOT obeyed", t.Lengths.unknown()), t.Lengths.list())
-	p.line("tokenizer", "%s: %d tokens made (%s), %s by the server", verdict(t.Tokenizer.Agrees, "agrees", "DIFFERS", "unknown"), t.Tokenizer.Made, known(t.Tokenizer.By), digits(t.Tokenizer.Server))
-	if t.Tokenizer.OutputOwn.OK() {
-		p.line("", "output: %s tokens by the tokenizer, %s by the server", digits(t.Tokenizer.OutputOwn), digits(t.Tokenizer.OutputServer))
-	}
-	p.line("prefix cache", "%s, by %s (a prompt again: %s of %d tokens cached, TTFT %s ms; a new one: TTFT %s ms)", verdict(t.Cache.On, "on", "off", "unknown"), known(t.Cache.By),
-		digits(t.Cache.CachedTokens), t.Cache.PromptTokens, digits(t.Cache.RepeatTTFTMS), digits(t.Cache.FreshTTFTMS))
-	p.line("metrics", "%s (%s)", known(t.Metrics.URL), known(strings.Join(t.Metrics.Kinds, ", ")))
-	p.line("arrivals", "stamped by the %s; connected to %s; %d reconnects", known(t.Stamps), known(t.Remote), s.Reconnects)
 }
 
 // shape says in a word how the answer came.
-func (s streamState) shape() string {
+func (s *streamState) shape() string {
 	switch {
-	case s.Failed != "":
-		return "unknown"
 	case s.NotStreamed:
 		return "NOT a stream: the answer came at once"
-	case s.Buffered:
-		return "BUFFERED: tokens come in bursts after silence"
 	case s.Events == 0:
 		return "no output seen"
+	case s.Buffered == nil:
+		return "too short to tell whether it is buffered"
+	case *s.Buffered:
+		return "BUFFERED: tokens come in bursts after silence"
 	}
-	return "token by token, not buffered"
+	return "not buffered: tokens come one after the other"
 }
 
-// unknown says why it is not known whether lengths are obeyed.
-func (l lengthState) unknown() string {
-	if l.Forced || len(l.Got) == 0 {
+// line says whether lengths were obeyed, and why it is not known.
+func (l *lengthState) line() string {
+	if l == nil {
 		return "unknown"
 	}
-	return "stopped early, and can't be forced"
+	unknown := "unknown"
+	if !l.Forced {
+		unknown = "stopped early, and can't be forced"
+	}
+	return verdict(l.Obeyed, "obeyed", "NOT obeyed", unknown) + ": " + l.list()
+}
+
+func (k *tokenizerState) text(p page) {
+	if k == nil {
+		p.line("tokenizer", "unknown")
+		return
+	}
+	p.line("tokenizer", "%s: prompt of %d tokens (%s), %s by the server's usage", verdict(k.Agrees, "agrees", "DIFFERS", "unknown"), k.Made, known(k.By), digits(k.Server))
+	if k.OutputOwn.OK() {
+		p.line("", "output: %s tokens by the tokenizer, %s by the server", digits(k.OutputOwn), digits(k.OutputServer))
+	}
+}
+
+func (s *cacheState) line() string {
+	if s == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s by %s (a prompt again: %s of %d tokens cached, TTFT %s ms; a new one: TTFT %s ms)", verdict(s.On, "on", "off", "unknown"), known(s.By),
+		digits(s.CachedTokens), s.PromptTokens, digits(s.RepeatTTFTMS), digits(s.FreshTTFTMS))
+}
+
+func (m metricsState) line() string {
+	if m.Error != "" {
+		return m.Source + ": " + strings.TrimPrefix(m.Error, m.Source+": ")
+	}
+	out := fmt.Sprintf("%s (%s): %s", m.Source, known(strings.Join(m.Kinds, ", ")), known(strings.Join(m.Tells, ", ")))
+	if m.KVTokens.OK() {
+		out += "; the KV cache holds " + digits(m.KVTokens) + " tokens"
+	}
+	return out
 }
 
 // list writes the lengths asked for and got.
@@ -117,14 +164,15 @@ func (l lengthState) list() string {
 
 func (c clientCheckup) text(p page) {
 	fmt.Fprintf(p, "\nclient\n")
-	p.line("machine", "%d processors, %.1f GiB", c.CPUs, float64(c.MemoryBytes)/(1<<30))
-	p.line("limits", "%s open files (hard %s), %s local ports", count(c.OpenFiles), count(c.OpenFilesHard), count(c.LocalPorts))
+	p.line("machine", "%d processors, %s GiB", c.CPUs, digits(c.MemoryBytes.Scale(1.0/(1<<30))))
+	p.line("limits", "%s open files (hard %s), %s local ports", limit(c.OpenFiles), limit(c.OpenFilesHard), limit(c.LocalPorts))
 	p.line("threads", "%s when the machine is busy", c.Scheduling)
 	p.line("clock", "step %s ns, %s ns a reading", digits(c.Timer.ClockStepNS), digits(c.Timer.ClockReadNS))
 	p.line("wake-up", "late by p50 %s ms, p99 %s ms, at most %s ms", digits(c.Timer.WakeUpP50MS), digits(c.Timer.WakeUpP99MS), digits(c.Timer.WakeUpMaxMS))
 	f := c.Capacity
-	p.line("capacity", "%s events/s, %s requests/s, from a bundled server on this machine", digits(f.EventsPerS), digits(f.RequestsPerS))
-	p.line("", "bare net/http with go-sse: %s events/s, %s requests/s; headway is %s and %s of it", digits(f.BareEventsPerS), digits(f.BareRequestsPerS), digits(f.EventRatio), digits(f.RequestRatio))
+	p.line("capacity", "at most %s events/s, %s requests/s: %s us of a processor an event, %s us a request", digits(f.MaxEventsPerS), digits(f.MaxRequestsPerS), digits(f.EventCPUUS), digits(f.RequestCPUUS))
+	p.line("", "bare net/http with go-sse: %s us an event, %s us a request; headway takes %s and %s of it", digits(f.BareEventCPUUS), digits(f.BareRequestCPUUS), digits(f.EventCPURatio), digits(f.RequestCPURatio))
+	p.line("", "read from a bundled server that shares the processors: %s events/s, %s requests/s; bare %s and %s", digits(f.EventsPerS), digits(f.RequestsPerS), digits(f.BareEventsPerS), digits(f.BareRequestsPerS))
 	if f.Error != "" {
 		p.line("", "unknown: %s", f.Error)
 	}
@@ -137,12 +185,15 @@ func known(s string) string {
 	return s
 }
 
-// count writes a number of things, of which 0 is unknown.
-func count[N int | uint64](n N) string {
-	if n == 0 {
+// limit writes a limit of the system or of the server.
+func limit(v record.Value) string {
+	switch n, ok := v.Float(); {
+	case !ok:
 		return "unknown"
+	case n >= 1<<62:
+		return "unlimited"
 	}
-	return strconv.FormatUint(uint64(n), 10)
+	return digits(v)
 }
 
 // digits writes a number with three digits.

@@ -139,17 +139,49 @@ same() {
   check "$1" "$ok" "$2: headway counts $3, the server $4"
 }
 
-# named ENGINE NAME URL FLAG... checks that the run of a bundle and doctor both
-# call the server by its name.
+# doctor NAME URL FLAG... keeps what doctor says of a server as
+# NAME-doctor.json, and checks that it could examine all of it.
+doctor() {
+  local name=$1 url=$2 code=0
+  shift 2
+  ./headway doctor --target "$url" --format json "$@" >"$name-doctor.json" 2>"$name-doctor.log" || code=$?
+  check "$name by doctor" "$code" "exit $code$(sed 's/^/, /' "$name-doctor.log")"
+}
+
+# told NAME EXPRESSION prints a Python expression of what doctor said of the
+# target t, and of the client c.
+told() {
+  python3 - "$1-doctor.json" "$2" <<'PY'
+import json, sys
+page = json.load(open(sys.argv[1]))
+c, t = page["client"], page["target"]
+print(eval(sys.argv[2]))
+PY
+}
+
+# says NAME WHAT EXPRESSION checks an expression of what doctor said.
+says() {
+  local ok=1
+  [ "$(told "$1" "$3")" = True ] && ok=0
+  check "$1 by doctor" "$ok" "$2"
+}
+
+# named NAME IDENTITY checks that the run of a bundle, and doctor before, both
+# call the server by its engine and version.
 named() {
-  local engine=$1 name=$2 url=$3 ok=1 run page
-  shift 3
-  ./headway doctor --target "$url" --format json "$@" >"$name-doctor.json" 2>"$name-doctor.log" || true
-  run=$(field "$name" 'r["server"]["engine"] + " " + r["server"]["version"]')
-  page=$(python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["target"]; print(t["engine"], t["version"], "because", t["why"])' "$name-doctor.json") ||
-    page=$(tail -n 3 "$name-doctor.log")
-  [[ $run == "$engine "* && $page == "$engine "* ]] && ok=0
-  check "$name is named" "$ok" "$run by run; $page by doctor"
+  local ok=1 run page
+  run=$(field "$1" 'r["server"]["engine"] + " " + r["server"]["version"]')
+  page=$(told "$1" 't["engine"] + " " + t["version"]')
+  [[ $run == "$2" && $page == "$2" ]] && ok=0
+  check "$1 is named" "$ok" "$run by run, $page by doctor, because $(told "$1" 't["why"]')"
+}
+
+# measured NAME shows how much this client can read, and checks that doctor
+# knows it.
+measured() {
+  says "$1" "$(told "$1" '"at most %.0f events/s and %.0f requests/s of this client; it takes %.2f and %.2f of the processor time of a bare reader" % tuple(
+    c["capacity"][k] for k in ("max_events_per_s", "max_requests_per_s", "event_cpu_ratio", "request_cpu_ratio"))')" \
+    'c["capacity"]["max_events_per_s"] > 0 and c["capacity"]["max_requests_per_s"] > 0'
 }
 
 # finish ends the script with status 1 when a check failed.

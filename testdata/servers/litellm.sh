@@ -31,7 +31,16 @@ ladder litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --mo
   --drain 60s --set stage.max_duration=20s
 same "litellm requests" completed "$(field litellm 'total("completed")')" "$(($(counter "$metrics" vllm:request_success_total) - before_requests))"
 same "litellm tokens" output "$(field litellm 'total("output_tokens")')" "$(($(counter "$metrics" vllm:generation_tokens_total) - before_tokens))"
-named litellm litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --model front
+doctor litellm "http://127.0.0.1:$gateway" --api-key-env LITELLM_MASTER_KEY --model front --metrics "$metrics"
+named litellm "litellm 1.108.7"
+says litellm "a stream that is not buffered, of one token an event" 't["stream"]["buffered"] is False and t["stream"]["tokens_per_event"] == 1'
+says litellm "the lengths asked for: $(told litellm 't["lengths"]["got"]'), which it passes on" 't["lengths"]["got"] == t["lengths"]["asked"] == [1, 16, 64]'
+says litellm "prompts as long by the server's usage as they were made" 't["tokenizer"]["agrees"] is True'
+says litellm "the metrics of the server behind it: $(told litellm 't["metrics"][0]["tells"]')" '"vllm" in t["metrics"][0]["kinds"]'
+measured litellm
+code=0
+WRONG_KEY=sk-wrong ./headway doctor --target "http://127.0.0.1:$gateway" --api-key-env WRONG_KEY >wrong.txt 2>wrong.log || code=$?
+check "litellm with a wrong key" "$([ $code = 3 ] && echo 0 || echo 1)" "exit $code: $(grep -m 1 -E 'error|FAILED' wrong.txt)"
 ok=0
 grep -rqF "$LITELLM_MASTER_KEY" "$bundles" litellm.log litellm-doctor.json litellm-doctor.log && ok=1
 check "litellm key" "$ok" "the key is in no file of the bundle, no message and no page of doctor"

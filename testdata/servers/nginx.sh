@@ -12,6 +12,7 @@ open_scratch "${1:-}"
 port=$(free_port)
 start serve.log ./headway serve --addr "127.0.0.1:$port" --executor sim --law slots=16,ttft=20ms,itl=5ms
 await "http://127.0.0.1:$port/health" 30 serve.log
+metrics="http://127.0.0.1:$port/metrics"
 
 # proxy BUFFERING PORT starts an nginx of one worker as this user. HTTP/1.0 is
 # the default towards a server in the nginx of Debian; with 1.1 and a chunked answer
@@ -41,12 +42,16 @@ for buffering in on off; do
   proxy "$buffering" "$front"
   want=$([ $buffering = on ] && echo True || echo False)
 
-  ./headway doctor --target "http://127.0.0.1:$front" --format json >"doctor-$buffering.json"
-  got=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["target"]["stream"]["buffered"])' "doctor-$buffering.json")
-  check "doctor, proxy_buffering $buffering" "$([ "$got" = "$want" ] && echo 0 || echo 1)" "buffered: $got"
+  doctor "nginx-$buffering" "http://127.0.0.1:$front"
+  got=$(told "nginx-$buffering" 't["stream"]["buffered"]')
+  check "doctor, proxy_buffering $buffering" "$([ "$got" = "$want" ] && echo 0 || echo 1)" "buffered: $got, ITL $(told "nginx-$buffering" 't["stream"]["itl_mean_ms"]') ms"
 
+  before_requests=$(counter "$metrics" vllm:request_success_total)
+  before_tokens=$(counter "$metrics" vllm:generation_tokens_total)
   ladder "nginx-$buffering" "http://127.0.0.1:$front" --concurrency 2 --input-tokens 64 --output-tokens 48 \
-    --warmup 500ms --measure 3s --min-requests 5 >"run-$buffering.log" 2>&1 || true
+    --warmup 500ms --measure 3s --min-requests 5
+  same "nginx-$buffering requests" completed "$(field "nginx-$buffering" 'total("completed")')" "$(($(counter "$metrics" vllm:request_success_total) - before_requests))"
+  same "nginx-$buffering tokens" output "$(field "nginx-$buffering" 'total("output_tokens")')" "$(($(counter "$metrics" vllm:generation_tokens_total) - before_tokens))"
   got=$(field "nginx-$buffering" '"buffered_stream" in [w["code"] for g in r["rungs"] for w in g["warnings"]]')
   check "run, proxy_buffering $buffering" "$([ "$got" = "$want" ] && echo 0 || echo 1)" "buffered_stream: $got, mean ITL $(field "nginx-$buffering" 'r["rungs"][0]["itl_ms"]["mean"]')"
 done

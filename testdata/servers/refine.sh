@@ -8,6 +8,8 @@ open_scratch "${1:-}"
 url="http://127.0.0.1:$(free_port)"
 start refine.log ./headway serve --executor sim --model tiny-llama-3.1 --law slots=16,ttft=50ms,itl=5ms --addr "${url#http://}"
 await "$url/health" 10 refine.log
+requests() { counter "$url/metrics" vllm:request_success_total; }
+tokens() { counter "$url/metrics" vllm:generation_tokens_total; }
 
 # measured is the measuring time of a result r, for field.
 measured='sum(g["window"]["end_s"] - g["window"]["start_s"] for g in r["rungs"])'
@@ -15,8 +17,13 @@ measured='sum(g["window"]["end_s"] - g["window"]["start_s"] for g in r["rungs"])
 # search NAME LOADS SEED holds what a refinement finds to 16 users, within 30 s
 # of measuring.
 search() {
+  local before_requests before_tokens
+  before_requests=$(requests)
+  before_tokens=$(tokens)
   ladder "$1" "$url" --concurrency "$2" --seed "$3" --refine 12 --slo ttft_p95=100ms --input-tokens 32 --output-tokens 31 \
-    --warmup 1s --measure 2s --min-requests 20 >"$1.out" 2>"$1.err" || true
+    --warmup 1s --measure 2s --min-requests 20
+  same "$1 requests" completed "$(field "$1" 'total("completed")')" "$(($(requests) - before_requests))"
+  same "$1 tokens" output "$(field "$1" 'total("output_tokens")')" "$(($(tokens) - before_tokens))"
   check "$1" "$(field "$1" "0 if r['operating_point']['concurrency'] == 16 and $measured <= 30 else 1")" \
     "$(field "$1" "'%s users in %.1f s of measuring at %s' % (r['operating_point']['concurrency'], $measured, [g['concurrency'] for g in r['rungs']])")"
 }

@@ -33,7 +33,7 @@ await "$url/v2/health/ready" 60 triton.log
 metrics="http://127.0.0.1:$metrics_port/metrics"
 for try in 1 2 3; do
   before=$(counter "$metrics" nv_inference_request_success)
-  ladder "triton-$try" "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4,8,16 \
+  ladder "triton-$try" "$url" --metrics "$metrics" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4,8,16 \
     --warmup 1s --measure 6s --min-requests 5 --drain 60s --set stage.max_duration=20s
   same "triton requests" completed "$(field "triton-$try" 'total("completed")')" "$(($(counter "$metrics" nv_inference_request_success) - before))"
   check "triton failures" "$([ "$(field "triton-$try" 'total("failed")')" = 0 ] && echo 0 || echo 1)" \
@@ -44,8 +44,18 @@ for try in 1 2 3; do
 done
 check "triton knee" "$([ "$knee" = True ] && echo 0 || echo 1)" "$at in flight, 4 is true"
 
-./headway doctor --target "$url" >doctor.txt 2>doctor.log || true
-check "triton name" "$(grep -q 'engine.*triton' doctor.txt && echo 0 || echo 1)" "$(grep -m 1 engine doctor.txt)"
+check "triton telemetry" "$([ "$(field "triton-$try" 'all("(triton)" in g["telemetry"]["source"] and not g["telemetry"]["scrape_failures"] for g in r["rungs"])')" = True ] && echo 0 || echo 1)" \
+  "$(field "triton-$try" 'r["rungs"][0]["telemetry"]["source"]') in each rung"
+
+doctor "triton-$try" "$url" --metrics "$metrics"
+named "triton-$try" "triton 2.51.0"
+says "triton-$try" "its metrics on a port of their own: $(told "triton-$try" 't["metrics"][0]["tells"]')" 't["metrics"][0]["kinds"] == ["triton"]'
+says "triton-$try" "a stream that is not buffered, counted by token ids" 't["stream"]["buffered"] is False and t["stream"]["token_source"] == "token_ids"'
+says "triton-$try" "the lengths that this model gives" 't["lengths"]["forced"] is False and t["lengths"]["got"] == t["lengths"]["asked"]'
+measured "triton-$try"
+code=0
+./headway doctor --target "$url" >doctor.txt 2>doctor.log || code=$?
+check "triton without its metrics" "$(grep -q -- '--metrics http://HOST:8002/metrics' doctor.txt && echo "$code" || echo 1)" "doctor says how to name them"
 check "triton length" "$([ "$(field "triton-$try" '"length_not_forced" in [w["code"] for w in r["warnings"]]')" = True ] && echo 0 || echo 1)" \
   "length_not_forced is told, as the model has no input that forces it"
 finish

@@ -37,6 +37,9 @@ serve() {
   await "$url/health" 180 "$log"
 }
 
+# seen is what a result r tells of preemptions, for field.
+seen='sum(g["telemetry"]["preemptions"] or 0 for g in r["rungs"])'
+
 requests() { counter "$url/metrics" vllm:request_success_total; }
 tokens() { counter "$url/metrics" vllm:generation_tokens_total; }
 
@@ -53,9 +56,39 @@ against() {
 serve vllm.log
 against chat "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4,8,16,32,64,128 --warmup 1s --measure 5s --min-requests 5 \
   --drain 60s --set stage.max_duration=20s
-named vllm chat "$url"
+doctor chat "$url"
+named chat "vllm 0.32.0"
+says chat "a stream that is not buffered, of one token an event" 't["stream"]["buffered"] is False and t["stream"]["tokens_per_event"] == 1'
+says chat "no reasoning" 't["stream"]["reasoning"] is False'
+says chat "lengths obeyed" 't["lengths"]["obeyed"] is True and t["lengths"]["got"] == [1, 16, 64]'
+says chat "a tokenizer that agrees" 't["tokenizer"]["agrees"] is True'
+says chat "a prefix cache, by $(told chat 't["prefix_cache"]["by"]')" 't["prefix_cache"]["on"] is True'
+says chat "its metrics: $(told chat 't["metrics"][0]["tells"]'), and a KV cache of $(told chat 't["metrics"][0]["kv_cache_tokens"]') tokens" '{"preemptions", "KV cache"} <= set(t["metrics"][0]["tells"]) and t["metrics"][0]["kv_cache_tokens"] > 0'
+measured chat
 against completions "$url" --endpoint completions --input-tokens 32 --output-tokens 32 --concurrency 1,4,16 --warmup 1s --measure 4s \
   --min-requests 5 --drain 60s --set stage.max_duration=20s
+stop_all
+
+# Short of memory: the nine blocks of 128 positions that the KV cache has hold
+# the beginnings of more requests than their ends, and vLLM takes the memory of
+# some of them away.
+serve memory.log --no-enable-prefix-caching --max-num-seqs 32 --num-gpu-blocks-override 9
+preempted=$(counter "$url/metrics" vllm:num_preemptions_total)
+against memory "$url" --input-tokens 96 --output-tokens 96 --concurrency 1,2,3,4,6,8,12,16 --slo preemptions=0 \
+  --warmup 1s --measure 6s --min-requests 5 --drain 60s --set stage.max_duration=20s
+preempted=$(($(counter "$url/metrics" vllm:num_preemptions_total) - preempted))
+ok=0
+[ "$(field memory "0 < $seen <= $preempted")" = True ] || ok=1
+check "vLLM preemptions" "$ok" "$(field memory "$seen") within the measured windows, $preempted by the server's counter in all; KV cache use $(field memory '[g["telemetry"]["kv_cache_usage_max"] for g in r["rungs"]]')"
+ok=0
+[ "$(field memory 'r["operating_point"]["binding"].startswith("preemptions")')" = True ] || ok=1
+check "vLLM memory binds" "$ok" "operating point: load $(field memory 'r["operating_point"]["concurrency"]'), bound by $(field memory 'r["operating_point"]["binding"]')"
+# A busy machine may hide the knee; its cause it can't.
+ok=0
+[ "$(field memory 'r["knee"]["status"] != "found" or r["knee"]["cause"] == "kv_memory"')" = True ] || ok=1
+check "vLLM knee" "$ok" "$(field memory 'r["knee"]["status"]'), cause $(field memory 'r["knee"]["cause"]'): $(field memory '"; ".join(e["message"] for e in r["knee"]["evidence"])')"
+doctor memory "$url"
+says memory "no prefix cache, by $(told memory 't["prefix_cache"]["by"]')" 't["prefix_cache"]["on"] is False'
 stop_all
 
 # Under pressure: two at a time, a queue of three, five blocks of KV cache, and
@@ -63,6 +96,11 @@ stop_all
 serve squeezed.log --max-num-seqs 2 --num-gpu-blocks-override 5 --max-num-queued-reqs 3 --reasoning-parser deepseek_r1
 against pressure "$url" --input-tokens 32 --output-tokens 32 --concurrency 1,2,4 --warmup 1s --measure 4s --min-requests 5 \
   --drain 60s --set stage.max_duration=20s
+doctor pressure "$url"
+says pressure "reasoning, $(told pressure 't["stream"]["events"]') events of it" 't["stream"]["reasoning"] is True'
+ok=0
+[ "$(field pressure 'all(g["ttft_ms"]["mean"] and g["ttfo_ms"]["count"] == 0 for g in r["rungs"])')" = True ] || ok=1
+check "vLLM reasoning" "$ok" "TTFT $(field pressure '[g["ttft_ms"]["mean"] for g in r["rungs"]]') ms by the reasoning, no TTFO as no answer follows it"
 # It turns a request away with 503, or, once the header is out, in the stream.
 rejected=$(counter "$url/metrics" vllm:admission_rejections_total)
 against queue "$url" --input-tokens 32 --output-tokens 32 --concurrency 12 --warmup 0s --measure 4s --min-requests 5 \
@@ -71,5 +109,4 @@ rejected=$(($(counter "$url/metrics" vllm:admission_rejections_total) - rejected
 check "vLLM full queue" "$([ "$rejected" -gt 0 ] && [ "$(field queue '{"http_5xx"} <= set(failures()) <= {"http_5xx", "stream_error"}')" = True ] && echo 0 || echo 1)" \
   "the server turned away $rejected, headway saw $(field queue 'failures()')"
 same "vLLM full queue" failed "$(field queue 'total("failed")')" "$rejected"
-echo "     preemptions: $(counter "$url/metrics" vllm:num_preemptions_total)"
 finish
