@@ -26,6 +26,7 @@ func appendLine(b []byte, t *Timeline, chunks bool) []byte {
 	b = appendStamp(append(b, `,"end_ns":`...), t.end)
 	in, ok := t.InputTokens()
 	b = appendKnown(append(b, `,"input_tokens":`...), in, ok)
+	b = appendKnown(append(b, `,"input_requested":`...), t.InputAsked, t.InputAsked > 0)
 	out, ok := t.OutputTokens()
 	b = appendKnown(append(b, `,"output_tokens":`...), out, ok)
 	b = appendString(append(b, `,"token_source":`...), t.tokens.source.String())

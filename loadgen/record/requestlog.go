@@ -83,24 +83,25 @@ func (c *Chunk) UnmarshalJSON(b []byte) error {
 // RequestRecord is one line of requests.jsonl. Stamps are nanoseconds on the
 // run's monotonic clock; nil is not happened or not known.
 type RequestRecord struct {
-	Rung         int     `json:"rung"`
-	Index        int     `json:"index"`
-	RequestID    string  `json:"request_id"`
-	IntendedNS   int64   `json:"intended_ns"`
-	SentNS       *int64  `json:"sent_ns"`
-	FirstByteNS  *int64  `json:"first_byte_ns"`
-	FirstTokenNS *int64  `json:"first_token_ns"`
-	LastTokenNS  *int64  `json:"last_token_ns"`
-	EndNS        *int64  `json:"end_ns"`
-	InputTokens  *int64  `json:"input_tokens"`
-	OutputTokens *int64  `json:"output_tokens"`
-	TokenSource  string  `json:"token_source"`
-	Chunks       []Chunk `json:"chunks"`
-	Class        string  `json:"class"`
-	Censored     bool    `json:"censored"`
-	Error        string  `json:"error"`
-	Body         string  `json:"body"` // the head of a failed answer, secrets removed
-	Remote       string  `json:"remote"`
+	Rung           int     `json:"rung"`
+	Index          int     `json:"index"`
+	RequestID      string  `json:"request_id"`
+	IntendedNS     int64   `json:"intended_ns"`
+	SentNS         *int64  `json:"sent_ns"`
+	FirstByteNS    *int64  `json:"first_byte_ns"`
+	FirstTokenNS   *int64  `json:"first_token_ns"`
+	LastTokenNS    *int64  `json:"last_token_ns"`
+	EndNS          *int64  `json:"end_ns"`
+	InputTokens    *int64  `json:"input_tokens"` // by the server's usage, or as asked for where it told none
+	InputRequested *int64  `json:"input_requested"`
+	OutputTokens   *int64  `json:"output_tokens"`
+	TokenSource    string  `json:"token_source"`
+	Chunks         []Chunk `json:"chunks"`
+	Class          string  `json:"class"`
+	Censored       bool    `json:"censored"`
+	Error          string  `json:"error"`
+	Body           string  `json:"body"` // the head of a failed answer, secrets removed
+	Remote         string  `json:"remote"`
 }
 
 // ReadRequests reads requests.jsonl, already decompressed. A line that is not a

@@ -18,10 +18,10 @@ import (
 func TestLine(t *testing.T) {
 	tl := answer(backends.Outcome{Usage: backends.Usage{Prompt: 12, Completion: 3, Cached: -1, Reasoning: -1}, Remote: "127.0.0.1:8000"},
 		came{at: 100, kind: text, running: 1}, came{at: 110, kind: text, running: 3})
-	tl.Rung, tl.Index = 2, 7
+	tl.Rung, tl.Index, tl.InputAsked = 2, 7, 11
 	want := `{"rung":2,"index":7,"request_id":"r","intended_ns":1000000000000,"sent_ns":1000000000000,` +
 		`"first_byte_ns":1000100000000,"first_token_ns":1000100000000,"last_token_ns":1000110000000,"end_ns":1000110000000,` +
-		`"input_tokens":12,"output_tokens":3,"token_source":"running_usage","chunks":[[1000100000000,1],[1000110000000,2]],` +
+		`"input_tokens":12,"input_requested":11,"output_tokens":3,"token_source":"running_usage","chunks":[[1000100000000,1],[1000110000000,2]],` +
 		`"class":"ok","remote":"127.0.0.1:8000"}` + "\n"
 	if d := cmp.Diff(want, string(appendLine(nil, tl, true))); d != "" {
 		t.Error(d)
@@ -38,7 +38,7 @@ func TestLineUnknownIsNull(t *testing.T) {
 	tl.Finish(backends.Outcome{Class: backends.Connect, Err: "dial: refused \"x\"\n\x01\xff", Usage: backends.NoUsage, End: base + 1})
 	got := string(appendLine(nil, tl, true))
 	for _, want := range []string{`"sent_ns":null`, `"first_byte_ns":null`, `"first_token_ns":null`, `"last_token_ns":null`,
-		`"input_tokens":null`, `"output_tokens":null`, `"token_source":""`, `"chunks":[]`, `"class":"connect"`, `"error":"dial: refused \"x\"\u000a\u0001` + "\ufffd" + `"`} {
+		`"input_tokens":null`, `"input_requested":null`, `"output_tokens":null`, `"token_source":""`, `"chunks":[]`, `"class":"connect"`, `"error":"dial: refused \"x\"\u000a\u0001` + "\ufffd" + `"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
 		}

@@ -49,7 +49,7 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 		Index: c.Index, Mode: c.Mode, Concurrency: c.Concurrency, Repeat: c.Repeat, Refined: c.Refined,
 		StartUnixNS: clock.Wall(c.Start).UnixNano(), Window: r.window(), Requests: y.requests, Totals: r.totals,
 		Tokens: Tokens{Input: y.input, Output: y.arrived, OutputRequested: y.requested, Source: y.source().String(),
-			MismatchRatio: ratio(y.differ, y.told)},
+			MismatchRatio: ratio(y.differ, y.told), InputMismatchRatio: ratio(y.inputDiffer, y.inputAsked)},
 		InputTokens: y.inputTokens.dist(), OutputTokens: y.outputTokens.dist(),
 		InFlightMean: ratio(y.area, r.end-r.start), InFlightMax: y.flight.max(),
 
@@ -122,7 +122,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		EndedPerS: ratio(y.ended, r.end-r.start).Scale(1e9),
 		MeanTimeS: ratio(y.endedTime, y.ended).Scale(1e-9), Ended: y.ended,
 		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
-		NoITLRatio: ratio(y.noITL, y.icl.samples), InputMismatch: ratio(y.inputDiffer, y.inputAsked), NotStreamed: y.notStreamed, Overflow: y.overflow(),
+		NoITLRatio: ratio(y.noITL, y.icl.samples), InputMismatch: out.Tokens.InputMismatchRatio, InputWrong: y.inputWrong, NotStreamed: y.notStreamed, Overflow: y.overflow(),
 	}
 	f.SendLagMS, f.SendLagAt = y.dueLag.tail()
 	f.ReceiveLagMS, f.ReceiveLagAt = y.receiveLag.tail()

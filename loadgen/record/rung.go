@@ -115,7 +115,11 @@ type Tokens struct {
 	Output          int64  `json:"output"`
 	OutputRequested int64  `json:"output_requested"`
 	Source          string `json:"source"` // running_usage, token_ids, usage, tokenizer, events (estimated)
-	MismatchRatio   Value  `json:"mismatch_ratio"`
+	// MismatchRatio is by how many output tokens the client's count and the
+	// server's usage differ, of the latter; InputMismatchRatio by how many
+	// prompt tokens the server's usage and what was asked for, of the latter.
+	MismatchRatio      Value `json:"mismatch_ratio"`
+	InputMismatchRatio Value `json:"input_mismatch_ratio"`
 }
 
 // ClientHealth is what the rung cost this machine.

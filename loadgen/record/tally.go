@@ -32,14 +32,15 @@ type tally struct {
 	notStreamed    int64
 	cached, prompt int64 // prompt tokens from a prefix cache, of those told
 	// inputAsked are prompt tokens asked for where the server told its count,
-	// inputDiffer by how many those differ.
-	inputAsked, inputDiffer int64
-	raw, merged             int64
-	late                    lateness // of the merged
-	kernel, user            int64    // requests by who stamped their arrivals
-	warnings                map[string]int64
-	remotes                 map[string]int64
-	connections             int64
+	// inputDiffer by how many those differ, inputWrong the prompts of exact
+	// length that the server counts otherwise.
+	inputAsked, inputDiffer, inputWrong int64
+	raw, merged                         int64
+	late                                lateness // of the merged
+	kernel, user                        int64    // requests by who stamped their arrivals
+	warnings                            map[string]int64
+	remotes                             map[string]int64
+	connections                         int64
 
 	ttft, ttftResponse, ttfo, itl, icl, tpot, e2e, e2eResponse, sendLag, dueLag, receiveLag, connect *distribution
 	perUser, e2eSpeed, inputTokens, outputTokens                                                     *distribution
@@ -234,6 +235,9 @@ func (y *tally) counts(t *Timeline) {
 	if n := t.Outcome.Usage.Prompt; n > 0 && t.InputAsked > 0 {
 		y.inputAsked += int64(t.InputAsked)
 		y.inputDiffer += apart(n, t.InputAsked)
+		if t.InputExact && n != t.InputAsked {
+			y.inputWrong++
+		}
 	}
 	if u := t.Outcome.Usage; u.Cached >= 0 && u.Prompt > 0 {
 		y.cached += int64(u.Cached)

@@ -68,7 +68,10 @@ type Timeline struct {
 	// Asked is the output length asked for in tokens, 0 when none was.
 	Asked int
 	// InputAsked is the prompt length asked for in tokens, 0 when unknown.
+	// InputExact says that it was counted, so that the server must count the
+	// same.
 	InputAsked int
+	InputExact bool
 	// Censored says that the drain of the rung cut the request, which is no
 	// failure.
 	Censored bool

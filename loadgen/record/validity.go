@@ -67,6 +67,7 @@ type Facts struct {
 	EstimatedRatio              Value // requests whose tokens are counted as events
 	NoITLRatio                  Value
 	InputMismatch               Value // of prompt lengths, asked for and told by the server
+	InputWrong                  int64 // prompts of exact length that the server counts otherwise
 	NotStreamed                 int64
 	Overflow                    int64
 
@@ -94,6 +95,7 @@ func Judge(f Facts) (v Verdict, reasons, warnings []Reason) {
 	out.tokens(f)
 	out.window(f)
 	out.little(f)
+	out.inputs(f)
 	out.notes(f)
 	out.server(f)
 	v = Valid
@@ -251,6 +253,21 @@ func (out *findings) little(f Facts) {
 	}
 }
 
+// inputs asks whether the server counts the prompts as long as they were asked
+// for: to the token where they were counted, about as long where they were
+// estimated. Figures are of the server's count, and so no less valid.
+func (out *findings) inputs(f Facts) {
+	switch off := f.InputMismatch.Or(0); {
+	case f.InputWrong > 0:
+		out.warnings = append(out.warnings, reason("input_length", Known(float64(f.InputWrong)), Known(0),
+			"the server counts %d prompts otherwise than they were counted here, by %.2g %% of the tokens in all: its tokenizer or chat template "+
+				"is another; check --tokenizer", f.InputWrong, 100*off))
+	case off > warnMismatch:
+		out.warnings = append(out.warnings, reason("input_length", f.InputMismatch, Known(warnMismatch),
+			"prompts have not the length asked for: by the server's count they differ by %.2g %%", 100*off))
+	}
+}
+
 // notes are worth knowing and change no verdict.
 func (out *findings) notes(f Facts) {
 	note := func(on bool, r Reason) {
@@ -266,8 +283,6 @@ func (out *findings) notes(f Facts) {
 		"output tokens are estimated as one an event; let the server report usage or name a tokenizer"))
 	note(f.NoITLRatio.Or(0) > 0, reason("itl_unknown", f.NoITLRatio, Known(0),
 		"tokens an event are not known for %.0f %% of the streams: they have no ITL, and their TPOT takes the first event as one token", 100*f.NoITLRatio.Or(0)))
-	note(f.InputMismatch.Or(0) > warnMismatch, reason("input_length", f.InputMismatch, Known(warnMismatch),
-		"prompts have not the length asked for: by the server's count they differ by %.2g %%", 100*f.InputMismatch.Or(0)))
 	if all := f.Completed + f.Failed; all > 0 {
 		share := float64(f.Failed) / float64(all)
 		note(share > survivorShare, reason("survivors", Known(share), Known(survivorShare),

@@ -83,6 +83,8 @@ func TestJudge(t *testing.T) {
 		{"estimated tokens", func(f *Facts) { f.EstimatedRatio = Known(0.1) }, Valid, "", "tokens_estimated"},
 		{"ITL unknown", func(f *Facts) { f.NoITLRatio = Known(1) }, Valid, "", "itl_unknown"},
 		{"A30 gpustack#4560 prompts longer than asked", func(f *Facts) { f.InputMismatch = Known(0.08) }, Valid, "", "input_length"},
+		{"estimated prompts a little longer than asked", func(f *Facts) { f.InputMismatch = Known(0.008) }, Valid, "", ""},
+		{"one exact prompt that the server counts otherwise", func(f *Facts) { f.InputMismatch, f.InputWrong = Known(1e-6), 1 }, Valid, "", "input_length"},
 		{"C88 guidellm#589 timeouts", func(f *Facts) { f.Failed, f.Timeouts = 3, 3 }, Valid, "", "timeouts"},
 		{"censored", func(f *Facts) { f.Censored = 40 }, Valid, "", "censored"},
 		{"overflow", func(f *Facts) { f.Overflow = 1 }, Valid, "", "overflow"},
@@ -244,6 +246,27 @@ func TestInputLength(t *testing.T) {
 	wantValue(t, "share of cached input", rung.Telemetry.PrefixCacheHitRatio, 64.0/1107)
 	if !hasCode(rung.Warnings, "input_length") || rung.Totals.InputTokens != 11070 {
 		t.Errorf("warnings %+v, totals %+v", rung.Warnings, rung.Totals)
+	}
+	wantValue(t, "mismatch", rung.Tokens.InputMismatchRatio, 83.0/1024)
+}
+
+// TestExactInputLength: where prompts were counted, one token too many is told,
+// such as that of a second BOS, and where they were not it may be an estimate.
+func TestExactInputLength(t *testing.T) {
+	for _, c := range []struct {
+		exact        bool
+		asked, count int
+		warned       bool
+	}{{true, 1024, 1024, false}, {true, 1024, 1025, true}, {true, 1024, 1023, true}, {false, 1024, 1025, false}, {false, 1024, 1035, true}} {
+		r := NewRecorder(fixed(0, 1000))
+		tl := request{intended: 1, sent: 1, first: 6, gap: 1, tokens: 2}.timeline()
+		tl.InputAsked, tl.InputExact, tl.Outcome.Usage.Prompt = c.asked, c.exact, c.count
+		r.Add(tl)
+		r.Close(base + sec)
+		rung, _ := r.Result(Evidence{})
+		if got := hasCode(rung.Warnings, "input_length"); got != c.warned {
+			t.Errorf("exact %t, %d asked for, %d by the server: warned %t, want %t", c.exact, c.asked, c.count, got, c.warned)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func rung(index, n int) record.Rung {
 		Window:      record.Window{StartS: 3, EndS: 63, Steady: true, Method: "mser5"},
 		Requests:    record.Requests{Sent: completed + 2, Completed: completed, Failures: map[string]int64{}},
 		Totals:      record.Totals{Sent: completed + 8, Completed: completed + 8, InputTokens: (completed + 8) * 1024, OutputTokens: (completed + 8) * output},
-		Tokens:      record.Tokens{Input: completed * 1024, Output: completed * output, OutputRequested: completed * output, Source: "running_usage", MismatchRatio: record.Known(0)},
+		Tokens:      record.Tokens{Input: completed * 1024, Output: completed * output, OutputRequested: completed * output, Source: "running_usage", MismatchRatio: record.Known(0), InputMismatchRatio: record.Known(0)},
 		InputTokens: flat(completed, 1024), OutputTokens: flat(completed, output),
 		InFlightMean: record.Known(float64(n) * 0.997), InFlightMax: record.Known(float64(n)),
 		RequestThroughputPerS: record.Known(reqPerS), OutputTokenThroughputPerS: record.Known(tokPerS),
