@@ -42,6 +42,9 @@ type ModelInfo struct {
 	// EOS are the ids that end a generation; BOS is -1 when the model has none.
 	EOS []int32
 	BOS int32
+	// Words are the ids that a simulated model makes answers of; nil are those
+	// of the byte tokenizer.
+	Words []int32
 }
 
 // KVConfig is the size of the KV cache that an executor holds: Blocks blocks

@@ -39,7 +39,7 @@ const maxThreads = 1024
 // serveFlags are the flags of `headway serve`.
 type serveFlags struct {
 	addr, model, served              string
-	law, gpu, faults                 string
+	law, gpu, faults, tokenizer      string
 	kvMemory, apiKeyEnv, emissionLog string
 	executor, kv, batching           *choice
 	maxNumSeqs, maxModelLen          int
@@ -80,6 +80,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.law, "law", "", "times of a simulated server (sim), as slots=16,ttft=50ms,itl=10ms+0.1ms*n")
 	fl.StringVar(&f.gpu, "gpu", "", "GPU whose roofline gives the times (sim), as H100-SXM-80GB or 4xH100-SXM-80GB")
 	fl.StringVar(&f.faults, "faults", "", "faults on demand (sim), as truncate=10%,stall=5%:2s,seed=7; there are "+strings.Join(reference.FaultNames(), ", "))
+	fl.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer of the simulated model (sim): its directory or tokenizer.json (default: one of bytes)")
 	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "sequences that run at once (default: 256; with --law its slots)")
 	fl.IntVar(&f.maxModelLen, "max-model-len", 0, "tokens of prompt and output together (default: the model's)")
 	fl.StringVar(&f.kvMemory, "kv-cache-memory", "", "memory of the KV cache, as 512MiB (default: 512MiB; for sim what is needed or the GPU leaves)")
@@ -185,8 +186,8 @@ func (f *serveFlags) config() (reference.Config, error) {
 		return cfg, usagef("--max-model-len and --batch-window can't be negative")
 	case f.chunked > 0 && cfg.Static:
 		return cfg, usagef("--chunked-prefill needs --batching continuous")
-	case f.executor.value != "sim" && (f.law != "" || f.gpu != "" || f.faults != ""):
-		return cfg, usagef("--law, --gpu and --faults need --executor sim")
+	case f.executor.value != "sim" && (f.law != "" || f.gpu != "" || f.faults != "" || f.tokenizer != ""):
+		return cfg, usagef("--law, --gpu, --faults and --tokenizer need --executor sim")
 	}
 	if f.apiKeyEnv != "" {
 		if cfg.APIKey = os.Getenv(f.apiKeyEnv); cfg.APIKey == "" {
@@ -237,6 +238,16 @@ func (f *serveFlags) simulated(cfg reference.Config, memory int64) (reference.Co
 	if err != nil {
 		return cfg, usagef("--model: %w", err)
 	}
+	t := tokenizer.Bytes(shape.Vocab)
+	if f.tokenizer != "" {
+		if t, err = tokenizer.Load(f.tokenizer); err != nil {
+			return cfg, usagef("--tokenizer: %w", err)
+		}
+		if shape, err = shape.Speaking(t); err != nil {
+			return cfg, usagef("--tokenizer: %w", err)
+		}
+	}
+	cfg.Tokenizer = t
 	info := shape.Info(f.model)
 	if f.law != "" {
 		law, err := sim.ParseLaw(f.law)
@@ -272,7 +283,6 @@ func (f *serveFlags) simulated(cfg reference.Config, memory int64) (reference.Co
 	if cfg.KV.Blocks = blocks(memory, info.KVBytesPerToken, f.blockSize); cfg.KV.Blocks < 1 {
 		return cfg, usagef("--kv-cache-memory: %d bytes hold no block of %d positions", memory, f.blockSize)
 	}
-	cfg.Tokenizer = tokenizer.Bytes(info.VocabSize)
 	return cfg, nil
 }
 

@@ -28,6 +28,8 @@ func TestServeRefuses(t *testing.T) {
 		{"--executor sim --gpu H100-SXM-80GB --model llama-3.1-70b", "does not fit"},
 		{"--executor sim --law ttft=1ms,itl=1ms --faults oops=1%", "unknown fault"},
 		{"--law ttft=1ms,itl=1ms", "need --executor sim"},
+		{"--tokenizer ../../testdata/tokenizers/llama-3", "need --executor sim"},
+		{"--executor sim --law ttft=1ms,itl=1ms --tokenizer no-such-folder", "--tokenizer: "},
 		{"--model no-such-model", "no-such-model"},
 		{"--kv-cache-memory 512", "no size with a unit"},
 		{"--kv-cache-memory 1KiB", "hold no block"},

@@ -3,11 +3,14 @@ package sim
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headway-bench/headway/backends/reference"
+	"github.com/headway-bench/headway/backends/tokenizer"
 )
 
 func TestParseLaw(t *testing.T) {
@@ -141,6 +144,44 @@ func TestLoadSlowsEverySequence(t *testing.T) {
 		got := closedLoop(NewLaw(law, model()), law.Slots, users, tokens)
 		if math.Abs(got-want) > 0.015*want {
 			t.Errorf("%d users: %.1f tokens/s, want %.1f", users, got, want)
+		}
+	}
+}
+
+// TestAnswersInATokenizersWords: every token of an answer has text of its own,
+// and none ends it.
+func TestAnswersInATokenizersWords(t *testing.T) {
+	for _, name := range []string{"llama-2", "llama-3"} {
+		tok, err := tokenizer.Load("../../../testdata/tokenizers/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape, err := Model("llama-3.1-8b")
+		if err == nil {
+			shape, err = shape.Speaking(tok)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewLaw(Law{}, shape.Info(name))
+		if got := e.Info(); got.VocabSize != tok.VocabSize() || len(got.EOS) != 1 || got.BOS < 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		distinct := map[int32]bool{}
+		for i := range 1000 {
+			sl := reference.Slice{Want: true, Output: i, Sampling: reference.SamplingParams{Logprobs: 3}}
+			if err := e.Step(t.Context(), &reference.Batch{Slices: []*reference.Slice{&sl}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range []int32{sl.Next, sl.Top[1].ID, sl.Top[2].ID} {
+				if text := tok.Decode([]int32{id}); len(text) == 0 || !utf8.Valid(text) || slices.Contains(e.Info().EOS, id) {
+					t.Errorf("%s: token %d is %q", name, id, text)
+				}
+			}
+			distinct[sl.Next] = true
+		}
+		if len(distinct) < 300 {
+			t.Errorf("%s: 1000 tokens had only %d different ids", name, len(distinct))
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (r *Roofline) Step(_ context.Context, b *reference.Batch) error {
 	for _, sl := range b.Slices {
 		sl.Done = done
 		if sl.Want {
-			pretend(sl, r.info.VocabSize)
+			pretend(sl, &r.info)
 		}
 	}
 	return nil

@@ -1,12 +1,17 @@
 package sim
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/headway-bench/headway/backends/reference"
+	"github.com/headway-bench/headway/backends/tokenizer"
 )
 
 // Shape is the size of a Llama model, from its published config.json.
@@ -18,6 +23,9 @@ type Shape struct {
 	TiedHead            bool
 	BOS                 int32
 	EOS                 []int32
+	// Words are the ids that answers are made of; nil are those of the byte
+	// tokenizer.
+	Words []int32
 }
 
 var (
@@ -65,7 +73,30 @@ const (
 func (s Shape) Info(name string) reference.ModelInfo {
 	return reference.ModelInfo{Name: name, Family: "llama", VocabSize: s.Vocab, MaxModelLen: s.MaxPositions,
 		Layers: s.Layers, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
-		KVBytesPerToken: int64(2 * s.Layers * s.KVHeads * s.HeadDim * kvElementBytes), EOS: s.EOS, BOS: s.BOS}
+		KVBytesPerToken: int64(2 * s.Layers * s.KVHeads * s.HeadDim * kvElementBytes), EOS: s.EOS, BOS: s.BOS, Words: s.Words}
+}
+
+// Speaking returns the shape with the vocabulary of a tokenizer. Its answers
+// are made of the tokens that are text by themselves.
+func (s Shape) Speaking(t *tokenizer.Tokenizer) (Shape, error) {
+	s.Vocab, s.BOS, s.EOS, s.Words = t.VocabSize(), -1, nil, nil
+	if id, ok := t.BOS(); ok {
+		s.BOS = id
+	}
+	if id, ok := t.EOS(); ok {
+		s.EOS = []int32{id}
+	}
+	var text []byte
+	for id := range int32(s.Vocab) {
+		text = t.AppendDecode(text[:0], id)
+		if len(text) > 0 && !slices.Contains(s.EOS, id) && utf8.Valid(text) && bytes.IndexFunc(text, unicode.IsControl) < 0 {
+			s.Words = append(s.Words, id)
+		}
+	}
+	if s.Words == nil {
+		return s, errors.New("no token of the vocabulary is text by itself, so that no answer can be made of it")
+	}
+	return s, nil
 }
 
 // Parameters is the number of weights: embedding, attention (q and o of all

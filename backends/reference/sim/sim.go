@@ -40,7 +40,7 @@ func (e *LawExecutor) Step(_ context.Context, b *reference.Batch) error {
 		default:
 			sl.Done = sl.At + e.law.ITL.At(b.Running)
 		}
-		pretend(sl, e.info.VocabSize)
+		pretend(sl, &e.info)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (e *LawExecutor) Step(_ context.Context, b *reference.Batch) error {
 func (e *LawExecutor) Close() error { return nil }
 
 // firstWord is the first id that the byte tokenizer of package tokenizer
-// decodes to a made-up word; answers are made of its two-syllable ones.
+// decodes to a made-up word; its answers are made of its two-syllable ones.
 const (
 	firstWord = tokenizer.ByteFirstWord
 	words     = 8100
@@ -57,14 +57,24 @@ const (
 
 // pretend makes up the token of a slice, the same for the same seed and
 // position.
-func pretend(sl *reference.Slice, vocab int) {
-	n := max(1, min(words, vocab-firstWord))
-	draw := rand.NewPCG(sl.Sampling.Seed, uint64(sl.Output))
-	sl.Next = firstWord + int32(draw.Uint64()%uint64(n))
+func pretend(sl *reference.Slice, info *reference.ModelInfo) {
+	n := len(info.Words)
+	if n == 0 {
+		n = max(1, min(words, info.VocabSize-firstWord))
+	}
+	at := int(rand.NewPCG(sl.Sampling.Seed, uint64(sl.Output)).Uint64() % uint64(n))
+	sl.Next = word(info, at)
 	sl.Logprob = -1
 	sl.Top = sl.Top[:0]
 	for i := range max(0, sl.Sampling.Logprobs) {
-		id := firstWord + (sl.Next-firstWord+int32(i))%int32(n)
-		sl.Top = append(sl.Top, reference.TokenLogprob{ID: id, Logprob: float32(-1 - i)})
+		sl.Top = append(sl.Top, reference.TokenLogprob{ID: word(info, (at+i)%n), Logprob: float32(-1 - i)})
 	}
+}
+
+// word is the id of a word by its place.
+func word(info *reference.ModelInfo, at int) int32 {
+	if len(info.Words) > 0 {
+		return info.Words[at]
+	}
+	return firstWord + int32(at)
 }
