@@ -54,6 +54,9 @@ func writeSamples(dir string) error {
 			r.Rungs[0].Reasons = []record.Reason{{Code: "send_lag", Message: "sent late"}}
 		},
 		"few.json":        func(r *bundle.Result) { r.Rungs[0].TTFT = few(r.Rungs[0].TTFT) },
+		"forged.json":     func(r *bundle.Result) { r.Rungs[0].TTFT.Count, r.Rungs[0].ITL.Count = 0, 0 },
+		"null.json":       func(r *bundle.Result) { r.Rungs[0].TTFT.P95 = record.Value{} },
+		"norungs.json":    func(r *bundle.Result) { r.Rungs = nil },
 		"unmeasured.json": func(r *bundle.Result) { r.Rungs[0].Telemetry = nil },
 		"fp8.json":        func(r *bundle.Result) { r.Profile.Precision.Weights = "fp8" },
 		"slow.json":       func(r *bundle.Result) { slower(&r.Rungs[0], 1.5) },

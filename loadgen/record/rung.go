@@ -3,6 +3,10 @@
 // measurement can be trusted.
 package record
 
+// Untold is a count that the source of a figure does not tell. It is in no
+// result: there a count of 0 says that nothing was counted.
+const Untold = -1
+
 // Dist describes one distribution in the unit of its key. Percentiles that
 // have too few samples are unknown, and Need says how many they take.
 type Dist struct {

@@ -107,6 +107,10 @@ func checkSLO(load []record.Rung, s profiles.SLO) Check {
 	case r.State == slo.FewSamples:
 		c.Status, c.Need = Inconclusive, r.Need
 		c.Message = fmt.Sprintf("%s has %d samples and needs %d", s.Name(), r.Samples, r.Need)
+	case slo.Holds(s, r.Value.Or(0)) && r.Repeats < len(load):
+		c.Status, c.Need = Inconclusive, r.Need
+		c.Message = fmt.Sprintf("%s, limit %s%s, but only %d of %d repeats have it with the %d samples that it needs",
+			slo.Format(s.Metric, r.Value), direction(s), s.Text, r.Repeats, len(load), r.Need)
 	case slo.Holds(s, r.Value.Or(0)):
 		c.Status = Pass
 		c.Message = fmt.Sprintf("%s, limit %s%s", slo.Format(s.Metric, r.Value), direction(s), s.Text)

@@ -92,6 +92,46 @@ func TestJudgeSLO(t *testing.T) {
 	}
 }
 
+// No figure that is beside a count of 0, unknown or absent passes, alone or as
+// one of several repeats, by its value or at the operating point.
+func TestWhatWasNotMeasuredIsNeverAPass(t *testing.T) {
+	one := func(change func(*record.Rung)) []record.Rung { return []record.Rung{with(rung(32, 0), change)} }
+	tests := []struct {
+		name  string
+		rungs []record.Rung
+		slo   string
+		exit  int
+	}{
+		{"a percentile of 0 samples", one(func(r *record.Rung) { r.TTFT.Count = 0 }), "ttft_p95=500ms", 4},
+		{"a mean of 0 samples", one(func(r *record.Rung) { r.ITL.Count = 0 }), "itl_mean=500ms", 4},
+		{"speeds of 0 users", one(func(r *record.Rung) { r.PerUserTokensPerS.Count = 0 }), "tps_p05>=1", 4},
+		{"0 samples and nothing completed", one(func(r *record.Rung) { r.TTFT.Count, r.Requests = 0, record.Requests{} }), "ttft_p95=500ms", 4},
+		{"a percentile of fewer samples than it takes", one(func(r *record.Rung) { r.TTFT.Count = 89 }), "ttft_p95=500ms", 4},
+		{"a throughput of nothing completed", one(func(r *record.Rung) { r.Requests = record.Requests{} }), "request_throughput>=1", 4},
+		{"a goodput of nothing completed", one(func(r *record.Rung) { r.Requests, r.GoodputReqPerS = record.Requests{}, record.Known(9) }), "goodput>=1", 4},
+		{"an error rate of nothing ended", one(func(r *record.Rung) { r.Requests = record.Requests{Sent: 9} }), "error_rate=1%", 4},
+		{"a null percentile of enough samples", one(func(r *record.Rung) { r.TTFT.P95 = record.Value{} }), "ttft_p95=500ms", 2},
+		{"a metric that nobody measured", one(func(r *record.Rung) { r.ITL = record.Dist{} }), "itl_p95=500ms", 2},
+		{"a goodput that nobody measured", one(func(r *record.Rung) { r.GoodputReqPerS = record.Value{} }), "goodput>=1", 2},
+		{"one repeat of two without samples", []record.Rung{rung(32, 0), with(rung(32, 1), func(r *record.Rung) { r.TTFT.Count = 0 })}, "ttft_p95=500ms", 4},
+		{"one repeat of two without the metric", []record.Rung{rung(32, 0), with(rung(32, 1), func(r *record.Rung) { r.TTFT = record.Dist{} })}, "ttft_p95=500ms", 4},
+		{"no rung", nil, "ttft_p95=500ms", 2},
+	}
+	for _, tt := range tests {
+		slos, err := profiles.ParseSLOs(tt.slo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []At{{}, {OperatingPoint: true}} {
+			t.Run(tt.name+", "+at.String(), func(t *testing.T) {
+				if v := JudgeSLO([]Run{{Name: "run", Rungs: tt.rungs}}, slos, at); v.ExitCode() != tt.exit {
+					t.Errorf("exit %d, want %d: %+v", v.ExitCode(), tt.exit, v)
+				}
+			})
+		}
+	}
+}
+
 func TestParseAt(t *testing.T) {
 	for in, want := range map[string]At{
 		"": {}, "concurrency=32": {Concurrency: 32}, "rate=0.5": {RatePerS: 0.5}, "operating-point": {OperatingPoint: true},

@@ -89,7 +89,7 @@ func rateSamples(points []Point) (out []sample, falls []float64) {
 	for _, p := range points {
 		r := row{p.RatePerS.Or(0), p.RequestS.Or(0), 0}
 		if p.Rung != nil {
-			r.completed = float64(p.Rung.Requests.Completed)
+			r.completed = max(float64(p.Rung.Requests.Completed), 0)
 		}
 		if !p.Invalid && r.offered > 0 && r.achieved > 0 {
 			rows = append(rows, r)

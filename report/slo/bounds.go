@@ -133,8 +133,10 @@ func tAround(values []float64) (lo, hi record.Value) {
 func (r *Reading) wilson(rungs []record.Rung) {
 	var failed, ended float64
 	for i := range rungs {
-		failed += float64(rungs[i].Requests.Failed)
-		ended += float64(rungs[i].Requests.Failed + rungs[i].Requests.Completed)
+		if requests := rungs[i].Requests; requests.Completed != record.Untold {
+			failed += float64(requests.Failed)
+			ended += float64(requests.Failed + requests.Completed)
+		}
 	}
 	const z = 1.959964
 	p := failed / ended

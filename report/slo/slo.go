@@ -45,7 +45,7 @@ func Read(rungs []record.Rung, metric, statName string) Reading {
 	missing := 0
 	for i := range rungs {
 		d, v, state := pick(&rungs[i], metric, statName)
-		r.Samples += d.Count
+		r.Samples += max(d.Count, 0)
 		switch state {
 		case Missing:
 			missing++
@@ -101,41 +101,42 @@ func Worst(r record.Rung, s profiles.SLO) record.Value {
 	return d.Max
 }
 
-// need is the number of samples a percentile takes with none over: the bound
-// of MLPerf's early stopping at 99 % confidence.
+// need is the number of samples that a statistic takes.
 func need(statName string) int64 {
-	switch statName {
-	case "p90":
-		return 44
-	case "p95", "p05":
-		return 90
-	case "p99":
-		return 459
+	if p, percentile := probability(statName); percentile {
+		return record.Need(p)
 	}
 	return 1
 }
 
 // pick returns the distribution behind a metric (empty for plain numbers), its
-// value and whether it could be read.
+// value and whether it could be read. What stands beside a count that cannot
+// carry it is no measurement, whoever wrote it.
 func pick(r *record.Rung, metric, statName string) (record.Dist, record.Value, State) {
 	if d, ok := distribution(r, metric); ok {
 		v := statistic(d, statName)
+		few := d.Count != record.Untold && d.Count < need(statName)
 		switch {
-		case v.OK():
+		case v.OK() && !few:
 			return d, v, Measured
-		case d.Count > 0 && d.Count < need(statName), d.Count == 0 && r.Requests.Completed == 0:
+		case v.OK(), few && (d.Count > 0 || r.Requests.Completed == 0):
 			return d, v, FewSamples
 		}
 		return d, v, Missing
 	}
 	v := number(r, metric)
-	if v.OK() {
+	switch {
+	case v.OK() && !(countsRequests(metric) && r.Requests.Completed == 0 && v.Or(0) > 0):
 		return record.Dist{}, v, Measured
-	}
-	if metric == "error_rate" {
+	case v.OK(), metric == "error_rate":
 		return record.Dist{}, v, FewSamples
 	}
 	return record.Dist{}, v, Missing
+}
+
+// countsRequests says that a metric counts completed requests, or their tokens.
+func countsRequests(metric string) bool {
+	return metric == "goodput" || metric == "request_throughput" || metric == "output_token_throughput"
 }
 
 func distribution(r *record.Rung, metric string) (record.Dist, bool) {
@@ -201,7 +202,7 @@ func number(r *record.Rung, metric string) record.Value {
 // this client cancelled or cut do not count.
 func ErrorRate(r *record.Rung) record.Value {
 	ended := r.Requests.Completed + r.Requests.Failed
-	if ended == 0 {
+	if ended == 0 || r.Requests.Completed == record.Untold {
 		return record.Value{}
 	}
 	return record.Known(float64(r.Requests.Failed) / float64(ended))

@@ -15,8 +15,13 @@ func uniform(n int64) record.Dist {
 	return record.Dist{Count: n, Mean: known(500), Min: known(0), P05: known(50), P50: known(500), P90: known(900), P95: known(950), P99: known(990), P999: known(999), Max: known(1000)}
 }
 
+func withCount(d record.Dist, n int64) record.Dist {
+	d.Count = n
+	return d
+}
+
 func closed(d record.Dist) record.Rung {
-	return record.Rung{Mode: record.Closed, TTFT: d, TTFTResponse: record.Dist{Count: 1, P95: known(7000)}, Requests: record.Requests{Completed: d.Count}}
+	return record.Rung{Mode: record.Closed, TTFT: d, TTFTResponse: record.Dist{Count: 1000, P95: known(7000)}, Requests: record.Requests{Completed: d.Count}}
 }
 
 func TestRead(t *testing.T) {
@@ -38,6 +43,14 @@ func TestRead(t *testing.T) {
 		{"no telemetry", []record.Rung{closed(uniform(1000))}, "kv_cache_usage", "", Missing, record.Value{}, 1},
 		{"error rate", []record.Rung{{Requests: record.Requests{Completed: 95, Failed: 5, Cancelled: 50}}}, "error_rate", "", Measured, known(0.05), 1},
 		{"error rate of nothing", []record.Rung{{}}, "error_rate", "", FewSamples, record.Value{}, 1},
+		{"a value without samples", []record.Rung{closed(withCount(uniform(1000), 0))}, "ttft", "p95", FewSamples, record.Value{}, 90},
+		{"a mean without samples", []record.Rung{closed(withCount(uniform(1000), 0))}, "ttft", "mean", FewSamples, record.Value{}, 1},
+		{"a percentile that its samples can't carry", []record.Rung{closed(withCount(uniform(1000), 89))}, "ttft", "p95", FewSamples, record.Value{}, 90},
+		{"samples that nobody told", []record.Rung{closed(withCount(uniform(1000), record.Untold))}, "ttft", "p95", Measured, known(950), 90},
+		{"a rate of nothing completed", []record.Rung{{RequestThroughputPerS: known(10)}}, "request_throughput", "", FewSamples, record.Value{}, 1},
+		{"a rate of 0", []record.Rung{{RequestThroughputPerS: known(0)}}, "request_throughput", "", Measured, known(0), 1},
+		{"a rate of an untold number", []record.Rung{{RequestThroughputPerS: known(10), Requests: record.Requests{Completed: record.Untold}}}, "request_throughput", "", Measured, known(10), 1},
+		{"an error rate of an untold number", []record.Rung{{Requests: record.Requests{Completed: record.Untold, Failed: 5}}}, "error_rate", "", FewSamples, record.Value{}, 1},
 		{"a metric that does not exist", []record.Rung{closed(uniform(1000))}, "speed", "", Missing, record.Value{}, 1},
 	}
 	for _, tt := range tests {
@@ -92,7 +105,7 @@ func TestSurely(t *testing.T) {
 // Blocks that drift slowly say less than as many independent ones.
 func TestCorrelatedBlocksWidenTheInterval(t *testing.T) {
 	width := func(xs []float64) float64 {
-		r := record.Rung{RequestThroughputPerS: known(10)}
+		r := record.Rung{RequestThroughputPerS: known(10), Requests: record.Requests{Completed: 100}}
 		for _, x := range xs {
 			r.Blocks = append(r.Blocks, record.Block{RequestThroughputPerS: known(x)})
 		}

@@ -47,7 +47,7 @@ func newColumns() []column {
 		whole("repeat", func(g *record.Rung) *int { return &g.Repeat }),
 		word("verdict", func(g *record.Rung) *record.Verdict { return &g.Verdict }, record.Valid, record.Invalid, record.Inconclusive),
 		whole("sent", func(g *record.Rung) *int64 { return &g.Requests.Sent }),
-		whole("completed", func(g *record.Rung) *int64 { return &g.Requests.Completed }),
+		told(whole("completed", func(g *record.Rung) *int64 { return &g.Requests.Completed })),
 		whole("failed", func(g *record.Rung) *int64 { return &g.Requests.Failed }),
 		number("in_flight", func(g *record.Rung) *record.Value { return &g.InFlightMean }),
 		number("request_throughput_per_s", func(g *record.Rung) *record.Value { return &g.RequestThroughputPerS }),
@@ -147,6 +147,18 @@ func optional(c column) column {
 	get := c.get
 	c.get = func(g *record.Rung) string {
 		if cell := get(g); cell != "0" {
+			return cell
+		}
+		return ""
+	}
+	return c
+}
+
+// told is a column of a count that may be untold.
+func told(c column) column {
+	get := c.get
+	c.get = func(g *record.Rung) string {
+		if cell := get(g); cell != strconv.Itoa(record.Untold) {
 			return cell
 		}
 		return ""

@@ -159,6 +159,9 @@ func (t *table) row() error {
 		}
 		filled = append(filled, c.name)
 	}
+	if !slices.Contains(filled, "completed") {
+		g.Requests.Completed = record.Untold
+	}
 	s := t.sweep(result)
 	if !slices.Contains(filled, "index") {
 		g.Index = len(s.Rungs)

@@ -14,6 +14,30 @@ import (
 	"github.com/headway-bench/headway/report/sweep"
 )
 
+// A table that does not tell how many requests are behind a figure is not one
+// that says 0.
+func TestReadCounts(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		want     int64
+	}{
+		{"told", "concurrency,completed,output_token_throughput_per_s,ttft_p95_ms\n1,500,50,20\n", 500},
+		{"nothing completed", "concurrency,completed,output_token_throughput_per_s,ttft_p95_ms\n1,0,50,20\n", 0},
+		{"no column", "concurrency,output_token_throughput_per_s,ttft_p95_ms\n1,50,20\n", record.Untold},
+		{"an empty cell", "concurrency,completed,output_token_throughput_per_s,ttft_p95_ms\n1,-,50,20\n", record.Untold},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sweeps, err := sweep.Read(strings.NewReader(tt.in), "s.csv")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g := sweeps[0].Rungs[0]; g.Requests.Completed != tt.want || g.TTFT.Count != tt.want {
+				t.Errorf("%d completed, %d samples; want %d", g.Requests.Completed, g.TTFT.Count, tt.want)
+			}
+		})
+	}
+}
+
 func TestReadErrors(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"empty", "", "it is empty"},
