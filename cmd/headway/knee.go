@@ -228,6 +228,9 @@ func (k kneeReport) writePoint(p *knee.Operating, line func(name, format string,
 	if p.Binding != "" {
 		line("  stopped by", "%s", p.Binding)
 	}
+	if p.Verdict == record.Inconclusive {
+		line("  inconclusive", "no valid rung shows it")
+	}
 }
 
 // between words a 95 % interval.

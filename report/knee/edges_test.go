@@ -149,6 +149,43 @@ func rungsOf(change func(*record.Rung)) []record.Rung {
 	return out
 }
 
+// A knee of which one side has no valid rung is marked.
+func TestKneesOfInconclusiveRungs(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		doubt func(users int) bool
+		want  string
+	}{
+		{"all valid", func(int) bool { return false }, ""},
+		{"some of each side", func(users int) bool { return users == 4 || users == 32 }, ""},
+		{"the plateau", func(users int) bool { return users > 12 }, "at and beyond the knee every rung is inconclusive"},
+		{"the growth", func(users int) bool { return users < 12 }, "below the knee every rung is inconclusive"},
+		{"all", func(int) bool { return true }, "every rung is inconclusive"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rungs := rungsOf(func(*record.Rung) {})
+			for i := range rungs {
+				if tt.doubt(rungs[i].Concurrency) {
+					rungs[i].Verdict = record.Inconclusive
+				}
+			}
+			k := Fit(FromRungs(rungs), Options{Resamples: 50})
+			if k.Status != Found {
+				t.Fatalf("status %s", k.Status)
+			}
+			said := ""
+			for _, w := range k.Warnings {
+				if w.Code == "inconclusive_rungs" {
+					said = w.Message
+				}
+			}
+			if !strings.HasPrefix(said, tt.want) || tt.want == "" && said != "" {
+				t.Errorf("says %q, want %q", said, tt.want)
+			}
+		})
+	}
+}
+
 func TestCauses(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -141,8 +141,8 @@ func slopeOf(samples []sample) (slope, se float64) {
 
 // oddOneOut finds the one load that does not belong to the curve of the
 // others: the one whose externally studentised residual is beyond Student's
-// 99.5 % point, and by more than 10 % of its throughput. The first load and
-// ladders of fewer than 6 are left alone: too little would remain.
+// 99.5 % point, and by more than 10 % of its throughput. Ladders of fewer loads
+// than the parameters and 3 are left alone: too little would remain.
 func oddOneOut(samples []sample, family signal, params int) (index int, bad bool) {
 	dof := len(samples) - 1 - params
 	if dof < 2 {

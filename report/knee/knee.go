@@ -126,6 +126,12 @@ func (o Options) resamples() int {
 // Fit finds the knee of a ladder. Points may come in any order, with repeats;
 // those without a load or a throughput, and invalid ones, are passed over.
 func Fit(points []Point, o Options) Knee {
+	k := fit(points, o)
+	k.doubtVerdicts(points)
+	return k
+}
+
+func fit(points []Point, o Options) Knee {
 	l := newLadder(points)
 	k := Knee{
 		Status: Insufficient, Method: Hinge, Mode: l.mode, Cause: CauseUnknown,

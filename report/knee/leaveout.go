@@ -64,3 +64,46 @@ func kneeWithout(n float64, sources []source, shares []float64) (at, misfit floa
 	}
 	return math.Exp(sum), misfit, true
 }
+
+// doubtVerdicts warns where the ladder, or one side of its knee, has no valid
+// rung and rests on inconclusive ones.
+func (k *Knee) doubtVerdicts(points []Point) {
+	var valid, inconclusive struct{ below, beyond int }
+	for _, p := range points {
+		if p.Rung == nil || p.TokensS.Or(0) <= 0 && p.RequestS.Or(0) <= 0 {
+			continue
+		}
+		count := &valid
+		switch p.Rung.Verdict {
+		case record.Valid:
+		case record.Inconclusive:
+			count = &inconclusive
+		default:
+			continue
+		}
+		if k.beyond(p) {
+			count.beyond++
+		} else {
+			count.below++
+		}
+	}
+	const cure = "they are taken, as a throughput needs fewer requests than a p95; measure them longer to be sure"
+	switch {
+	case inconclusive.below+inconclusive.beyond > 0 && valid.below+valid.beyond == 0:
+		k.warn("inconclusive_rungs", "every rung is inconclusive: %s", cure)
+	case k.Status != Found:
+	case inconclusive.beyond > 0 && valid.beyond == 0:
+		k.warn("inconclusive_rungs", "at and beyond the knee every rung is inconclusive: %s", cure)
+	case inconclusive.below > 0 && valid.below == 0:
+		k.warn("inconclusive_rungs", "below the knee every rung is inconclusive: %s", cure)
+	}
+}
+
+// beyond says that a point is at or beyond a knee that was found.
+func (k *Knee) beyond(p Point) bool {
+	if rate, ok := k.RatePerS.Float(); ok {
+		return p.RatePerS.Or(0) >= rate/sameLoad
+	}
+	at, ok := k.InFlight.Float()
+	return ok && p.InFlight.Or(p.Concurrency.Or(0)) >= at/sameLoad
+}

@@ -24,8 +24,11 @@ const (
 // Operating is the POINT of a result: the figures of one load, its repeats
 // together.
 type Operating struct {
-	Status                    OperatingStatus `json:"status"`
-	Rungs                     []int           `json:"rungs"` // Rung.Index of the repeats
+	Status OperatingStatus `json:"status"`
+	Rungs  []int           `json:"rungs"` // Rung.Index of the repeats
+	// Verdict is valid, or inconclusive where none of the rungs is valid; "" is
+	// no point, or that of a result which does not tell.
+	Verdict                   record.Verdict  `json:"verdict,omitempty"`
 	Concurrency               record.Value    `json:"concurrency"`
 	RatePerS                  record.Value    `json:"rate_req_per_s"`
 	InFlightMean              record.Value    `json:"in_flight_mean"`
@@ -37,8 +40,8 @@ type Operating struct {
 	TTFTP95MS                 record.Value    `json:"ttft_p95_ms"`
 	ITLP95MS                  record.Value    `json:"itl_p95_ms"`
 	E2EP95MS                  record.Value    `json:"e2e_p95_ms"`
-	// Binding is the limit that stops the next step up, or "" where the
-	// ladder ends first.
+	// Binding is the limit that stops the next step up, or why there is no
+	// point; "" where the ladder ends first.
 	Binding                   string       `json:"binding"`
 	USDPerMillionOutputTokens record.Value `json:"usd_per_million_output_tokens"`
 	USDPerMillionInputTokens  record.Value `json:"usd_per_million_input_tokens"`
@@ -113,15 +116,27 @@ func Peak(rungs []record.Rung, e Economics) Operating {
 	return best
 }
 
-// SingleUser is the valid load that gives one user the best speed: the most
-// output tokens per second and user, or the least mean E2E where that is unknown;
-// of speeds within 1 % the lowest load.
+// mostAlone is the mean in-flight up to which a request is alone on the server
+// for most of its time.
+const mostAlone = 1.5
+
+// SingleUser is the load that shows what one user gets with the server to
+// himself. Of the valid loads with up to 1.5 requests in flight it is that of
+// the best speed: the most output tokens per second and user, or the least mean
+// E2E where that is unknown; of speeds within 1 % the lowest load. A ladder
+// that starts higher has none, as the speed there is shared.
 func SingleUser(rungs []record.Rung, e Economics) Operating {
 	best := Operating{Status: PointNone, Rungs: []int{}}
+	lowest := math.Inf(1)
 	for _, p := range validPoints(rungs, e) {
-		if best.Status == PointNone || speed(p) > sameSpeed*speed(best) {
+		n := p.InFlightMean.Or(p.Concurrency.Or(math.Inf(1)))
+		lowest = math.Min(lowest, n)
+		if n <= mostAlone && (best.Status == PointNone || speed(p) > sameSpeed*speed(best)) {
 			best = p
 		}
+	}
+	if best.Status == PointNone && !math.IsInf(lowest, 1) {
+		best.bind(fmt.Sprintf("the lowest load has %.3g requests in flight; add one with a single user", lowest))
 	}
 	return best
 }
@@ -269,8 +284,12 @@ func pointOf(load []record.Rung, e Economics) Operating {
 		ITLP95MS:                  read("itl", "p95"),
 		E2EP95MS:                  read("e2e", "p95"),
 	}
+	p.Verdict = record.Inconclusive
 	for _, r := range load {
 		p.Rungs = append(p.Rungs, r.Index)
+		if r.Verdict == record.Valid {
+			p.Verdict = record.Valid
+		}
 	}
 	if load[0].Concurrency > 0 {
 		p.Concurrency = record.Known(float64(load[0].Concurrency))

@@ -68,9 +68,66 @@ func TestPeakAndSingleUser(t *testing.T) {
 	if p := SingleUser(rungs, Economics{}); p.Concurrency.Or(0) != 1 {
 		t.Errorf("best speed at %v", p.Concurrency)
 	}
-	same := []record.Rung{loaded(0, 2, 100, 20), loaded(1, 4, 201, 20), loaded(2, 8, 380, 20)}
-	if p := SingleUser(same, Economics{}); p.Concurrency.Or(0) != 2 {
-		t.Errorf("of equal speeds the one at %v, want the lower load", p.Concurrency)
+}
+
+// What one user gets is seen where requests are alone, not on the lowest load of
+// a ladder that starts higher.
+func TestSingleUserIsAlone(t *testing.T) {
+	rate := func(perS, inFlight float64) func(*record.Rung) {
+		return func(r *record.Rung) {
+			r.Mode, r.Concurrency, r.RatePerS, r.InFlightMean = record.Open, 0, record.Known(perS), record.Known(inFlight)
+			r.PerUserTokensPerS.Mean = record.Known(50)
+		}
+	}
+	untold := func(r *record.Rung) { r.InFlightMean = record.Value{} }
+	for _, tt := range []struct {
+		name    string
+		rungs   []record.Rung
+		status  OperatingStatus
+		index   int
+		binding string
+	}{
+		{"starts at 8", []record.Rung{loaded(0, 8, 380, 20), loaded(1, 16, 700, 300)}, PointNone, 0, "the lowest load has 8 requests in flight"},
+		{"starts at 2", []record.Rung{loaded(0, 2, 100, 20), loaded(1, 4, 201, 20)}, PointNone, 0, "the lowest load has 2 requests in flight"},
+		{"a faster load with company", []record.Rung{loaded(0, 1, 50, 20), loaded(1, 2, 120, 20)}, PointFound, 0, ""},
+		{"only a cap of 1 is known", []record.Rung{loaded(0, 1, 50, 20, untold), loaded(1, 8, 380, 20, untold)}, PointFound, 0, ""},
+		{"only a cap of 8 is known", []record.Rung{loaded(0, 8, 380, 20, untold)}, PointNone, 0, "8 requests"},
+		{"open loop, of equal speeds the lower load", []record.Rung{loaded(0, 0, 10, 20, rate(0.1, 0.2)), loaded(1, 0, 50, 20, rate(0.5, 1.1))}, PointFound, 0, ""},
+		{"open loop, all crowded", []record.Rung{loaded(0, 0, 380, 20, rate(4, 9))}, PointNone, 0, "9 requests"},
+		{"nothing is known of the load", []record.Rung{loaded(0, 0, 380, 20, untold)}, PointNone, 0, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := SingleUser(tt.rungs, Economics{})
+			if p.Status != tt.status || !strings.Contains(p.Binding, tt.binding) || p.Status == PointFound && p.Rungs[0] != tt.index {
+				t.Errorf("%s on rungs %v, %q", p.Status, p.Rungs, p.Binding)
+			}
+		})
+	}
+}
+
+// A point says so when no valid rung is behind it.
+func TestPointsOfInconclusiveRungs(t *testing.T) {
+	inconclusive := func(r *record.Rung) { r.Verdict = record.Inconclusive }
+	for _, tt := range []struct {
+		name  string
+		rungs []record.Rung
+		want  record.Verdict
+	}{
+		{"valid", []record.Rung{loaded(0, 1, 50, 20)}, record.Valid},
+		{"one repeat of two", []record.Rung{loaded(0, 1, 50, 20), loaded(1, 1, 50, 20, inconclusive)}, record.Valid},
+		{"all repeats", []record.Rung{loaded(0, 1, 50, 20, inconclusive), loaded(1, 1, 50, 20, inconclusive)}, record.Inconclusive},
+		{"none", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, p := range map[string]Operating{
+				"operating point": OperatingPoint(tt.rungs, limitsOf(t, "ttft_p95=500ms"), Economics{}),
+				"peak":            Peak(tt.rungs, Economics{}), "single user": SingleUser(tt.rungs, Economics{}),
+			} {
+				if p.Verdict != tt.want {
+					t.Errorf("%s is %q, want %q", name, p.Verdict, tt.want)
+				}
+			}
+		})
 	}
 }
 

@@ -28,16 +28,16 @@ func findings(r *bundle.Result) []fact {
 	if r.Knee.Status == knee.Found {
 		out = append(out, fact{"cause", causeText(&r.Knee)})
 	}
-	for _, w := range r.Knee.Warnings {
-		out = append(out, fact{"knee warning", w.Message})
-	}
 	return append(out, doubts(r)...)
 }
 
-// doubts are failures and warnings of the run, and reasons and warnings of its
-// rungs.
+// doubts are warnings of the knee, failures and warnings of the run, and
+// reasons and warnings of its rungs.
 func doubts(r *bundle.Result) []fact {
 	var out []fact
+	for _, w := range r.Knee.Warnings {
+		out = append(out, fact{"knee warning", w.Message})
+	}
 	failed := record.Failures(r.Rungs)
 	if text := failed.FailureText(); text != "" {
 		out = append(out, fact{"errors", text})
@@ -143,8 +143,14 @@ func pointText(r *bundle.Result, p *bundle.Point) string {
 	if p.Binding != "" {
 		parts = append(parts, "bound by "+p.Binding)
 	}
+	if p.Verdict == record.Inconclusive {
+		parts = append(parts, unsure)
+	}
 	return strings.Join(parts, ", ")
 }
+
+// unsure marks a point that no valid rung shows.
+const unsure = "INCONCLUSIVE: no valid rung shows it"
 
 // rungOf is the first rung of a point, nil where it has none.
 func rungOf(r *bundle.Result, p *bundle.Point) *record.Rung {

@@ -150,15 +150,13 @@ func e2eOf(r *bundle.Result) func(*record.Rung) *record.Dist {
 	return func(g *record.Rung) *record.Dist { return &g.E2E }
 }
 
-func verdictWord(v record.Verdict, wide bool) string {
-	switch {
-	case v == record.Invalid:
+// verdictWord is a verdict by its name; that of a rung that does not count
+// stands out.
+func verdictWord(v record.Verdict) string {
+	if v == record.Invalid {
 		return "INVALID"
-	case v == record.Inconclusive && !wide:
-		return "unclear"
-	default:
-		return string(v)
 	}
+	return string(v)
 }
 
 func verdictColor(v record.Verdict) string {

@@ -42,10 +42,18 @@ func variants() map[string]*bundle.Result {
 	empty := bundletest.Result()
 	empty.Rungs, empty.Knee, empty.Status = nil, knee.Knee{Status: knee.Insufficient}, bundle.Failed
 	empty.OperatingPoint, empty.Peak, empty.SingleUser = bundle.Point{Status: knee.PointNone}, bundle.Point{Status: knee.PointNone}, bundle.Point{Status: knee.PointNone}
+	doubtful := bundletest.Result()
+	for i := range doubtful.Rungs {
+		doubtful.Rungs[i].Verdict = record.Inconclusive
+	}
+	limits, _ := doubtful.Profile.SLO.List()
+	doubtful.OperatingPoint = knee.OperatingPoint(doubtful.Rungs, limits, knee.Economics{})
+	doubtful.Knee.Warnings = []record.Reason{reason("every rung is inconclusive")}
+	doubtful.Rungs = append(doubtful.Rungs, huge.Rungs...)
 	bare := bundletest.Result()
 	bare.Profile = profiles.Profile{APIVersion: profiles.APIVersion, Name: "bare"}
 	bare.Rungs = []record.Rung{{Mode: record.Offline, Verdict: record.Inconclusive}}
-	return map[string]*bundle.Result{"closed": bundletest.Result(), "open": open, "hostile": hostile, "huge numbers": huge, "empty": empty, "bare": bare}
+	return map[string]*bundle.Result{"closed": bundletest.Result(), "open": open, "hostile": hostile, "huge numbers": huge, "empty": empty, "bare": bare, "inconclusive": doubtful}
 }
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -75,6 +83,31 @@ func TestTableFits(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// A verdict has one word in every form, and what no valid rung shows is marked.
+func TestInconclusiveIsSaid(t *testing.T) {
+	r := variants()["inconclusive"]
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"80 columns":  func(b *bytes.Buffer) error { return render.Table(b, r, render.Options{Width: 80}) },
+		"120 columns": func(b *bytes.Buffer) error { return render.Table(b, r, render.Options{Width: 120}) },
+		"markdown":    func(b *bytes.Buffer) error { return render.Markdown(b, r) },
+		"html":        func(b *bytes.Buffer) error { return render.HTML(b, &bundle.Bundle{Result: r}) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range []string{"inconclusive", "INCONCLUSIVE: no valid rung shows it", "every rung is inconclusive"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", name, want)
+			}
+		}
+		if strings.Contains(text, "unclear") {
+			t.Errorf("%s calls an inconclusive rung unclear", name)
 		}
 	}
 }

@@ -322,6 +322,9 @@ func pointCard(name string, r *bundle.Result, p *bundle.Point) card {
 	if p.Binding != "" {
 		c.Lines = append(c.Lines, cardLine{"", "bound by " + text.Plain(p.Binding)})
 	}
+	if p.Verdict == record.Inconclusive {
+		c.Lines = append(c.Lines, cardLine{unsure, ""})
+	}
 	return c
 }
 

@@ -6,6 +6,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -115,11 +116,13 @@ type column struct {
 // characters a number.
 func columns(r *bundle.Result, wide bool) []column {
 	num := short
-	loadHead, inFlight, elasticity, verdictHead := "load", "in\nflight", "elas-\nticity", "verdict"
-	user := "tok/s\n/user\np50"
-	if wide {
+	inFlight, output, errs, elasticity, user := "in\nflight", "output\ntok/s", "errors\n%", "elas-\nticity", "tok/s\n/user\np50"
+	switch {
+	case wide:
 		num = full
 		inFlight, elasticity, user = "in-flight\nmean", "elasticity", "tok/s/user\np50"
+	case slices.ContainsFunc(r.Rungs, func(g record.Rung) bool { return g.Verdict == record.Inconclusive }):
+		output, errs = "out\ntok/s", "err\n%" // the longest verdict takes the room
 	}
 	value := func(f func(*record.Rung) record.Value) func(*record.Rung) string {
 		return func(g *record.Rung) string { return num(f(g)) }
@@ -139,18 +142,18 @@ func columns(r *bundle.Result, wide bool) []column {
 		response = "*"
 	}
 	return []column{
-		{loadHead, loadOf},
+		{"load", loadOf},
 		{inFlight, value(func(g *record.Rung) record.Value { return g.InFlightMean })},
 		{"req/s", value(func(g *record.Rung) record.Value { return g.RequestThroughputPerS })},
-		{"output\ntok/s", value(func(g *record.Rung) record.Value { return g.OutputTokenThroughputPerS })},
+		{output, value(func(g *record.Rung) record.Value { return g.OutputTokenThroughputPerS })},
 		{user, perc(func(g *record.Rung) (record.Value, int64) { return g.PerUserTokensPerS.P50, g.PerUserTokensPerS.Count }, 0.50)},
 		{"TTFT" + response + "\np50\nms", perc(func(g *record.Rung) (record.Value, int64) { return ttft(g).P50, ttft(g).Count }, 0.50)},
 		{"TTFT" + response + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return ttft(g).P95, ttft(g).Count }, 0.95)},
 		{pace + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return paceOf(g).P95, paceOf(g).Count }, 0.95)},
 		{"E2E" + response + "\np95\nms", perc(func(g *record.Rung) (record.Value, int64) { return e2e(g).P95, e2e(g).Count }, 0.95)},
-		{"errors\n%", func(g *record.Rung) string { return num(errorRate(g).Scale(100)) }},
+		{errs, func(g *record.Rung) string { return num(errorRate(g).Scale(100)) }},
 		{elasticity, func(g *record.Rung) string { return fixed2(g.Elasticity) }},
-		{verdictHead, func(g *record.Rung) string { return verdictWord(g.Verdict, wide) }},
+		{"verdict", func(g *record.Rung) string { return verdictWord(g.Verdict) }},
 	}
 }
 
