@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/headway-bench/headway/backends/reference"
+	"github.com/headway-bench/headway/backends/reference/sim"
 	"github.com/headway-bench/headway/loadgen"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/loadgen/virtual"
@@ -40,7 +42,9 @@ milliseconds. Load, windows, knee and tables are those of run, the server's
 scheduler and KV cache those of serve. Every result is labelled simulated:
 nothing of it is a measurement.
 
-Without --law and --gpu the profile's target.serve says what is simulated.`,
+Without --law and --gpu the profile's target.serve says what is simulated. The
+model is that of --model, else of target.serve.model, else the one that the
+profile names. Where both name one they must agree, exit code 2.`,
 		Example: `  headway simulate chat --law slots=64,ttft=50ms,itl=10ms+0.1ms*n
   headway simulate chat --gpu H100-SXM-80GB --model llama-3.1-8b --slo ttft_p95=500ms,itl_p95=20ms
   headway simulate profile.yaml --gpu 4xH100-SXM-80GB --model llama-3.3-70b --rate 1,2,4,8`,
@@ -49,7 +53,7 @@ Without --law and --gpu the profile's target.serve says what is simulated.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.law, "law", "", "times of the server, as slots=16,ttft=50ms,itl=10ms+0.1ms*n")
 	fl.StringVar(&f.gpu, "gpu", "", "GPU whose roofline gives the times, as H100-SXM-80GB or 4xH100-SXM-80GB")
-	fl.StringVar(&f.model, "model", "", "shape of the model that is served, as llama-3.1-8b (default: the profile's target.serve)")
+	fl.StringVar(&f.model, "model", "", "shape of the model that is served, as llama-3.1-8b (default: the profile's)")
 	f.workload(fl)
 	f.set = addSet(cmd)
 	fl.StringVar(&f.out, "out", "", "directory of a bundle (default: none is written)")
@@ -112,7 +116,60 @@ func (f *simulateFlags) simulated(p *profiles.Profile) error {
 		return usagef("nothing says how fast the server is: give --law slots=16,ttft=50ms,itl=10ms, or --gpu H100-SXM-80GB --model llama-3.1-8b")
 	}
 	p.Target = profiles.Target{Serve: serve}
+	return oneModel(&p.Model, serve)
+}
+
+// oneModel settles which model is simulated: the one that is served, else the
+// one that the profile names. Where both name one they must agree: a result that
+// bears one model's name and another's times misleads. What the profile leaves
+// unknown is filled in.
+func oneModel(named *profiles.Model, serve map[string]string) error {
+	if serve["model"] == "" {
+		shape := strings.ToLower(named.Family + "-" + named.Version + "-" + named.Size)
+		if slices.Contains(sim.Models(), shape) {
+			serve["model"] = shape
+		}
+	}
+	if !slices.Contains(sim.Models(), strings.ToLower(serve["model"])) {
+		return nil // none, or one that the server will refuse
+	}
+	served := modelOf(serve["model"])
+	known := func(field string) bool { return field != "" && field != profiles.Unknown }
+	stated, differ := 0, false
+	for _, fact := range []struct {
+		named  *string
+		served string
+	}{{&named.Family, served.Family}, {&named.Version, served.Version}, {&named.Size, served.Size}} {
+		if known(*fact.named) {
+			stated++
+			differ = differ || !strings.EqualFold(*fact.named, fact.served)
+			continue
+		}
+		*fact.named = fact.served
+	}
+	if known(named.ID) {
+		differ = differ || stated < 3 && !strings.Contains(strings.ToLower(named.ID), served.ID)
+	} else {
+		named.ID = served.ID
+	}
+	if differ {
+		return usagef("model %s is to be simulated, and the profile names another: id %s, family %s, version %s, size %s; "+
+			"leave out --model or target.serve.model, or change the profile's with --set model.id=... and its like",
+			served.ID, named.ID, named.Family, named.Version, named.Size)
+	}
 	return nil
+}
+
+// modelOf describes the model of a shape's name, llama-3.1-8b or tiny-llama-2.
+func modelOf(shape string) profiles.Model {
+	m := profiles.Model{ID: strings.ToLower(shape), Size: "tiny"}
+	name, tiny := strings.CutPrefix(m.ID, "tiny-")
+	m.Family, m.Version, _ = strings.Cut(name, "-")
+	if !tiny {
+		m.Version, m.Size, _ = strings.Cut(m.Version, "-")
+		m.Size = strings.ToUpper(m.Size)
+	}
+	return m
 }
 
 // server makes the simulated server of target.serve.
