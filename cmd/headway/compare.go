@@ -89,13 +89,17 @@ func refusal(c compare.Comparison) error {
 // further result its change from the first.
 func printComparison(w io.Writer, c compare.Comparison, markdown bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "overall: %s\n", c.Finding)
 	show := func(label, message string) {
 		if markdown {
 			fmt.Fprintf(&b, "\n%s%s\n", label, text.Markdown(message))
 			return
 		}
 		text.Wrap(&b, label, text.Plain(message), textColumns)
+	}
+	if markdown {
+		fmt.Fprintf(&b, "overall: %s\n", text.Markdown(c.Headline))
+	} else {
+		text.Wrap(&b, "overall: ", text.Plain(c.Headline), textColumns)
 	}
 	for _, d := range c.Differences {
 		show("allowed: ", d.Field+" differs: "+strings.Join(d.Values, " / "))

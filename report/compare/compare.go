@@ -46,11 +46,12 @@ type Finding string
 
 // The findings.
 const (
-	Same    Finding = "no difference found" // the interval of the ratio has 1 in it
-	Better  Finding = "better"
-	Worse   Finding = "worse"
-	Unclear Finding = "unclear" // too little to say how far apart they may be
-	Unknown Finding = "unknown" // one side does not have it
+	Same         Finding = "no difference found" // the interval of the ratio has 1 in it
+	Better       Finding = "better"
+	Worse        Finding = "worse"
+	Mixed        Finding = "mixed"        // some figures are better, others worse
+	Inconclusive Finding = "inconclusive" // too little to say how far apart they may be
+	Unknown      Finding = "unknown"      // one side does not have it
 )
 
 // Cell is one figure of one result, held against the first result.
@@ -82,7 +83,12 @@ type Comparison struct {
 	Names       []string        `json:"names"`
 	Refused     bool            `json:"refused"`
 	Differences []Difference    `json:"differences"`
-	Finding     Finding         `json:"finding"`
+	// Finding is that of the figures at equal load, or at the operating points
+	// where no load is common.
+	Finding Finding `json:"finding"`
+	// Headline is the finding in words, and where the operating points differ
+	// although it names no difference.
+	Headline    string          `json:"headline"`
 	AtLoad      []Table         `json:"at_load"`
 	AtSLO       Table           `json:"at_slo"`
 	AtPoint     Table           `json:"at_operating_point"`
@@ -105,7 +111,7 @@ func Compare(inputs []Input, o Options) (Comparison, error) {
 	}
 	c.Refused = slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.Allowed })
 	if c.Refused {
-		c.Finding = Unknown
+		c.Finding, c.Headline = Unknown, "refused: the results were not made alike"
 		return c, nil
 	}
 	if o.SLOs == nil {
@@ -132,12 +138,18 @@ func (c *Comparison) fill(inputs []Input, o Options) {
 		loads := make([][]record.Rung, len(inputs))
 		for i, in := range inputs {
 			loads[i] = at(in, name)
+			if !slices.ContainsFunc(loads[i], func(r record.Rung) bool { return r.Verdict == record.Valid }) {
+				c.warn("inconclusive_load", "%s: every rung at %s is inconclusive", in.Name, name)
+			}
 		}
 		c.AtLoad = append(c.AtLoad, table(name, loads))
 	}
 	points := make([][]record.Rung, len(inputs))
 	for i, in := range inputs {
-		points[i] = knee.OperatingPoint(in.Rungs, o.SLOs, economics(in)).Load()
+		p := knee.OperatingPoint(in.Rungs, o.SLOs, economics(in))
+		if points[i] = p.Load(); p.Verdict == record.Inconclusive {
+			c.warn("inconclusive_point", "%s: the operating point is shown by inconclusive rungs only", in.Name)
+		}
 	}
 	c.AtPoint = table("operating point", points)
 	c.AtSLO = sloTable(inputs, o.SLOs)
@@ -145,10 +157,36 @@ func (c *Comparison) fill(inputs []Input, o Options) {
 		c.AtPoint.Note, c.AtSLO.Note = "no SLO was given", "no SLO was given"
 	}
 	c.Finding = overall(c.AtLoad)
-	if len(c.AtLoad) == 0 {
+	c.Headline = string(c.Finding)
+	switch atPoint := overall([]Table{c.AtPoint}); {
+	case len(c.AtLoad) == 0:
 		c.warn("no_common_load", "no load was run by all results: they are compared at their operating points only")
-		c.Finding = overall([]Table{c.AtPoint})
+		c.Finding = atPoint
+		c.Headline = string(atPoint) + " at their operating points"
+	case len(o.SLOs) > 0 && apart(points) && atPoint != Same:
+		c.Headline += " at equal load; the operating points differ: " + pointNames(points)
 	}
+}
+
+// apart says that operating points are not at one load.
+func apart(points [][]record.Rung) bool {
+	return slices.ContainsFunc(points, func(p []record.Rung) bool { return pointName(p) != pointName(points[0]) })
+}
+
+func pointNames(points [][]record.Rung) string {
+	names := make([]string, len(points))
+	for i, p := range points {
+		names[i] = pointName(p)
+	}
+	return strings.Join(names, ", ")
+}
+
+// pointName is the load of an operating point.
+func pointName(rungs []record.Rung) string {
+	if len(rungs) == 0 {
+		return "none"
+	}
+	return gate.LoadName(rungs)
 }
 
 func economics(in Input) knee.Economics {
@@ -196,7 +234,7 @@ func compareTo(first, load []record.Rung, m gate.Metric, alpha float64) Cell {
 	cell.Lo, cell.Hi = record.Known(math.Exp(s.Lo)), record.Known(math.Exp(s.Hi))
 	switch rises := s.Lo > 0; {
 	case math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0):
-		cell.Finding = Unclear
+		cell.Finding = Inconclusive
 	case !rises && s.Hi >= 0:
 		cell.Finding = Same
 	case rises == m.MoreIsBetter:
@@ -220,15 +258,15 @@ func overall(tables []Table) Finding {
 	}
 	switch {
 	case seen[Better] > 0 && seen[Worse] > 0:
-		return Unclear
+		return Mixed
 	case seen[Better] > 0:
 		return Better
 	case seen[Worse] > 0:
 		return Worse
 	case seen[Same] > 0:
 		return Same
-	case seen[Unclear] > 0:
-		return Unclear
+	case seen[Inconclusive] > 0:
+		return Inconclusive
 	}
 	return Unknown
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/headway-bench/headway/loadgen/record"
@@ -63,6 +64,71 @@ func TestTheSameResultShowsNoDifference(t *testing.T) {
 	c, err := Compare([]Input{result("a", 1, 1), result("a again", 1, 1)}, Options{})
 	if err != nil || c.Finding != Same {
 		t.Errorf("finding %q, %v", c.Finding, err)
+	}
+}
+
+// Servers that are alike at every load they share, of which one also ran a load
+// that is better within the limits, are not alike as a whole.
+func TestTheHeadlineTellsOperatingPointsApart(t *testing.T) {
+	short := result("b", 1, 2)
+	short.Rungs = short.Rungs[:6] // 1 and 4 users
+	none := result("b", 1, 2)
+	for i := range none.Rungs {
+		if none.Rungs[i].Concurrency > 1 {
+			none.Rungs[i].Concurrency++
+		}
+		none.Rungs[i].TTFT.P95 = record.Known(5000)
+	}
+	elsewhere := result("b", 1, 2)
+	for i := range elsewhere.Rungs {
+		elsewhere.Rungs[i].Concurrency++
+	}
+	for _, tt := range []struct {
+		name     string
+		other    Input
+		finding  Finding
+		headline string
+	}{
+		{"the same ladder", result("b", 1, 2), Same, "no difference found"},
+		{"a ladder that ends early", short, Same, "no difference found at equal load; the operating points differ: concurrency=64, concurrency=4"},
+		{"limits that never hold", none, Worse, "worse at equal load; the operating points differ: concurrency=64, none"},
+		{"no common load", elsewhere, Same, "no difference found at their operating points"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Compare([]Input{result("a", 1, 1), tt.other}, Options{})
+			if err != nil || c.Finding != tt.finding || c.Headline != tt.headline {
+				t.Errorf("%v, finding %q, headline %q; want %q, %q", err, c.Finding, c.Headline, tt.finding, tt.headline)
+			}
+		})
+	}
+}
+
+// Better here and worse there is neither, and not for lack of data.
+func TestMixedFindings(t *testing.T) {
+	other := result("b", 1.2, 2)
+	for i := range other.Rungs {
+		d := &other.Rungs[i].TTFT
+		d.P50, d.P95 = d.P50.Scale(3), d.P95.Scale(3)
+	}
+	if c, err := Compare([]Input{result("a", 1, 1), other}, Options{}); err != nil || c.Finding != Mixed {
+		t.Errorf("%v, finding %q, want %q", err, c.Finding, Mixed)
+	}
+}
+
+func TestInconclusiveRungsAreTold(t *testing.T) {
+	doubtful := result("b", 1, 2)
+	for i := range doubtful.Rungs {
+		if doubtful.Rungs[i].Concurrency == 64 {
+			doubtful.Rungs[i].Verdict = record.Inconclusive
+		}
+	}
+	c, err := Compare([]Input{result("a", 1, 1), doubtful}, Options{})
+	var codes []string
+	for _, w := range c.Warnings {
+		codes = append(codes, w.Code)
+	}
+	if want := []string{"inconclusive_load", "inconclusive_point"}; err != nil || !slices.Equal(codes, want) {
+		t.Errorf("%v, warnings %v, want %v", err, codes, want)
 	}
 }
 
