@@ -161,6 +161,13 @@ func TestMistakes(t *testing.T) {
 		{"an end without a path", `{path: done, equals: "true"}`, `{equals: "true"}`, "has no path"},
 		{"an event type in lines", `{path: done, equals: "true"}`, `{event: x}`, "lines have no event types"},
 		{"a secret", "  prompt: text", "  prompt: text\n  headers: {Authorization: Bearer abc}", "--api-key-env"},
+		{"a secret in another header", "  prompt: text", "  prompt: text\n  headers: {Ocp-Apim-Subscription-Key: Bearer abc}", "Subscription-Key may hold a secret"},
+		{"a secret in the path", "path: /api/generate", "path: \"/api/generate?mode=x&key=Bearer+abc\"", "the parameter key may hold a secret"},
+		{"a blank in the path", "path: /api/generate", "path: /api/gene rate", "a blank or a control character"},
+		{"a loop in the body", "{{.Prompt}}", "{{.Prompt}}{{if .Seed}}{{range 1000000000000}}{{end}}{{end}}", "range and template are not part of it"},
+		{"templates in templates", "{{.Prompt}}", "{{define \"a\"}}{{template \"a\"}}{{end}}{{.Prompt}}", "range and template are not part of it"},
+		{"a long body", "{{.Prompt}}", "{{.Prompt}}" + strings.Repeat("{{printf \"%1000000d\" 1}}", 2), "more than 1048576 bytes"},
+		{"a long file", "name: my-ollama", "name: " + strings.Repeat("x", maxFile), "larger than 16384 bytes"},
 		{"repeated reasoning", "  reasoning: thinking", "  reasoning: thinking\n  cumulative: true", "cannot stand beside"},
 		{"a field of the version", "  version: /api/version\n", "", "server.version"},
 	} {
@@ -342,12 +349,14 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		prompt := backends.Prompt{Text: "a"}
+		// The request is one that Parse has tried: templates may take others amiss.
+		prompt := backends.Prompt{Text: `a "quoted" text`}
 		if b.Request.Prompt == "token-ids" {
-			prompt = backends.Prompt{IDs: []int32{1}}
+			prompt = backends.Prompt{IDs: []int32{1, 2}}
 		}
-		if _, _, err := (&protocol{backend: b}).Request(nil, &backends.Request{MaxTokens: 1, Prompt: prompt}); err != nil {
-			t.Fatalf("%q: %v", text, err)
+		_, body, err := (&protocol{backend: b, model: "m"}).Request(nil, &backends.Request{MaxTokens: 7, Prompt: prompt})
+		if err != nil || !json.Valid(body) {
+			t.Fatalf("%q: %s, %v", text, body, err)
 		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -63,15 +62,15 @@ func Load(file string) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend file: %w", err)
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("backend file %s: larger than %d bytes; it is a page of YAML: is this the right file?", file, maxFile)
-	}
 	return Parse(data, file)
 }
 
-// Parse reads the text of a backend file, which messages call name. Faults are
-// joined *Errors.
+// Parse reads the text of a backend file, which messages call name. Faults of
+// its content are joined *Errors.
 func Parse(data []byte, name string) (*Backend, error) {
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("backend file %s: larger than %d bytes; it is a page of YAML: is this the right file?", name, maxFile)
+	}
 	p := &fileParser{name: name}
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -164,8 +163,9 @@ func (p *fileParser) oneOf(field, value string, words ...string) {
 	}
 }
 
-// secretHeader matches headers in which people paste credentials.
-var secretHeader = regexp.MustCompile(`(?i)^(authorization|proxy-authorization|cookie|.*(api[-_]?key|token|secret|password).*)$`)
+// secretName matches headers, and parameters of a route, in which people paste
+// credentials.
+var secretName = regexp.MustCompile(`(?i)(auth|cookie|credential|key|token|secret|password|signature)`)
 
 // check checks the file and makes it ready for use.
 func (p *fileParser) check(b *Backend) {
@@ -197,7 +197,7 @@ func (p *fileParser) checkRequest(b *Backend) {
 	p.oneOf("request.prompt", r.Prompt, "text", "messages", "token-ids")
 	for name, value := range r.Headers {
 		switch {
-		case secretHeader.MatchString(name):
+		case secretName.MatchString(name):
 			p.fail("request.headers", "name the variable that holds the key with --api-key-env, and its header in request.key", "the header %s may hold a secret, and none stands in a file", name)
 		case name == "" || strings.ContainsAny(name, " :\t\r\n") || strings.ContainsAny(value, "\r\n"):
 			p.fail("request.headers", "", "%q is no header", name)
@@ -223,14 +223,16 @@ func (p *fileParser) checkTemplates(b *Backend) {
 		return
 	}
 	var err error
-	if b.path, err = template.New("path").Parse(b.Request.Path); err != nil {
+	if b.path, err = parseTemplate(b.Request.Path); err != nil {
 		p.fail("request.path", "", "%v", err)
 		return
 	}
-	if _, err = b.route("m"); err != nil {
+	route, err := b.route("m")
+	if err != nil {
 		p.fail("request.path", "{{.Model}} is all that a path may name", "%v", err)
 	}
-	if b.body, err = template.New("body").Parse(b.Request.Body); err != nil {
+	p.checkRoute(route)
+	if b.body, err = parseTemplate(b.Request.Body); err != nil {
 		p.fail("request.body", "", "%v", err)
 		return
 	}
@@ -282,6 +284,19 @@ func (p *fileParser) checkTemplates(b *Backend) {
 	}
 }
 
+// checkRoute checks what the path's template makes.
+func (p *fileParser) checkRoute(route string) {
+	if strings.ContainsFunc(route, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		p.fail("request.path", "escape it, as %20", "has a blank or a control character in it")
+	}
+	_, query, _ := strings.Cut(route, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); secretName.MatchString(name) {
+			p.fail("request.path", "name the variable that holds the key with --api-key-env, and its header in request.key", "the parameter %s may hold a secret, and none stands in a file", name)
+		}
+	}
+}
+
 func (p *fileParser) checkTokenizer(b *Backend) {
 	t := b.Tokenizer
 	if t == (Tokenizer{}) {
@@ -290,20 +305,20 @@ func (p *fileParser) checkTokenizer(b *Backend) {
 	if !strings.HasPrefix(t.Path, "/") {
 		p.fail("tokenizer.path", "write it from the server's root", "%q does not begin with /", t.Path)
 	}
-	parsed, err := template.New("body").Parse(t.Body)
+	parsed, err := parseTemplate(t.Body)
 	if err != nil {
 		p.fail("tokenizer.body", "", "%v", err)
 		return
 	}
 	b.tokenize = parsed
-	one, err := b.tokenizerBody("m", backends.Prompt{Text: `a "quoted" text`})
-	other, _ := b.tokenizerBody("m", backends.Prompt{Text: "other"})
+	one, err := execute(parsed, b.tokenizerFields("m", backends.Prompt{Text: `a "quoted" text`}))
+	other, _ := execute(parsed, b.tokenizerFields("m", backends.Prompt{Text: "other"}))
 	switch {
 	case err != nil:
 		p.fail("tokenizer.body", "a field is .Model, .Prompt or .Messages", "%v", err)
-	case !json.Valid(one):
+	case !json.Valid([]byte(one)):
 		p.fail("tokenizer.body", "fields are JSON with their quotes", "makes no JSON: %s", one)
-	case string(one) == string(other):
+	case one == other:
 		p.fail("tokenizer.body", "use {{.Prompt}}, or {{.Messages}} where request.prompt is messages", "does not hold the prompt")
 	}
 }
@@ -314,9 +329,7 @@ func (b *Backend) render(model string, r *backends.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var buf strings.Builder
-	err = b.body.Execute(&buf, f)
-	return buf.String(), err
+	return execute(b.body, f)
 }
 
 // fieldNames lists what a body may use.

@@ -118,11 +118,11 @@ func (p *protocol) Request(dst []byte, r *backends.Request) (string, []byte, err
 
 // route is the path for a model.
 func (b *Backend) route(model string) (string, error) {
-	var buf bytes.Buffer
-	if err := b.path.Execute(&buf, pathFields{url.PathEscape(model)}); err != nil {
+	path, err := execute(b.path, pathFields{url.PathEscape(model)})
+	if err != nil {
 		return "", fmt.Errorf("backend %s: the path: %w", b.Name, err)
 	}
-	return buf.String(), nil
+	return path, nil
 }
 
 // fill writes a request's fields as JSON.

@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,15 +40,19 @@ func (b *Backend) tokenizer(fetch wire.Fetcher, prefix, model string) func(conte
 
 // tokenizerBody is what the route is asked with.
 func (b *Backend) tokenizerBody(model string, p backends.Prompt) ([]byte, error) {
+	var buf bytes.Buffer
+	err := b.tokenize.Execute(&buf, b.tokenizerFields(model, p))
+	return buf.Bytes(), err
+}
+
+func (b *Backend) tokenizerFields(model string, p backends.Prompt) *fields {
 	f := &fields{Model: quote(model)}
 	if b.Request.Prompt == "messages" || p.Messages != nil {
 		f.Messages = string(valueOf(wire.AppendMessages(nil, "", wire.Turns(p))))
 	} else {
 		f.Prompt = quote(p.Text)
 	}
-	var buf strings.Builder
-	err := b.tokenize.Execute(&buf, f)
-	return []byte(buf.String()), err
+	return f
 }
 
 // Lookup is the value at a path of names joined by dots, the whole value where
