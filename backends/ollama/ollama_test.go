@@ -2,8 +2,10 @@ package ollama
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/internal/wire"
@@ -117,6 +119,58 @@ func TestRequest(t *testing.T) {
 
 func TestDecodeAllocatesNothing(t *testing.T) {
 	wiretest.NoAllocs(t, &decoder{}, word("word"), line(`"response":"caf\u00e9","done":false`), line(`"message":{"thinking":"x"},"done":false`))
+}
+
+// TestFloods are streams without an end: each is left at a limit.
+func TestFloods(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
+	for _, c := range []struct {
+		name, head, piece string
+		class             backends.Class
+		err               string
+		most              int // bytes that are read
+	}{
+		{"a line", head + `{"message":{"content":"`, "x", backends.Malformed, "limit of 8388608", 17 << 20},
+		{"a blank line", head + " ", "\t", backends.Malformed, "limit of 8388608", 17 << 20},
+		{"text", head, word("word"), backends.TooLong, "where 16 were asked for", 1 << 20},
+		{"events without text", head, word(""), backends.TooLong, "events or more where 16 tokens", 16 << 20},
+		{"a refusal", "HTTP/1.1 404 X\r\n\r\n" + `{"error":"`, "x", backends.HTTP4xx, "x", 2 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, taken := wiretest.Flood(t, c.head, c.piece)
+			client := open(t)(s.URL)
+			out := client.Stream(t.Context(), ask(), &wiretest.Sink{})
+			client.Close()
+			if out.Class != c.class || !strings.Contains(out.Err, c.err) {
+				t.Errorf("%v: %s; want %v, %q", out.Class, out.Err, c.class, c.err)
+			}
+			if n := <-taken; n > c.most+wiretest.Buffered {
+				t.Errorf("%d bytes were taken, %d may be", n, c.most+wiretest.Buffered)
+			}
+		})
+	}
+}
+
+// TestTrickle is a server that sends a byte now and then: the time limit ends
+// the request.
+func TestTrickle(t *testing.T) {
+	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n{")
+		for range time.Tick(time.Millisecond) {
+			if _, err := io.WriteString(c, " "); err != nil {
+				break
+			}
+		}
+		return false
+	})
+	conf := wire.ClientConfig{Wire: wiretest.Wire(t, s.URL)}
+	conf.Wire.Timeout = 30 * time.Millisecond
+	client := New(Config{Path: Generate, Model: "m"}, conf)
+	defer client.Close()
+	out := client.Stream(t.Context(), ask(), &wiretest.Sink{})
+	if out.Class != backends.Timeout {
+		t.Errorf("%v: %s", out.Class, out.Err)
+	}
 }
 
 func FuzzEvent(f *testing.F) {

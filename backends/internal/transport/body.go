@@ -216,7 +216,7 @@ func (c *chunkedReader) begin() {
 
 // trailer skips the lines after the last chunk, with which the body ends.
 func (c *chunkedReader) trailer() {
-	for {
+	for size := 0; size < maxHead; {
 		line, err := c.line()
 		if err != nil {
 			c.fail(err)
@@ -226,7 +226,9 @@ func (c *chunkedReader) trailer() {
 			c.fail(io.EOF)
 			return
 		}
+		size += len(line)
 	}
+	c.fail(fmt.Errorf("%w: a trailer over %d bytes", ErrFraming, maxHead))
 }
 
 // line reads a line without its newline; one over the buffer is an error.

@@ -47,6 +47,7 @@ func (c *conn) secure(t *tls.Conn) { c.rw = t }
 // Read reads once from the connection, within the header's limit.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.head == 0 {
+		c.failed = errHead
 		return 0, errHead
 	}
 	if c.head > 0 && int64(len(p)) > c.head {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/headway-bench/headway/backends/clock"
@@ -51,6 +54,7 @@ func (t *Transport) doNetHTTP(ctx context.Context, r *Request) (*Response, Cost,
 	}
 	req.Host = t.host
 	req.Header.Set("User-Agent", UserAgent)
+	req.Header.Set("Accept-Encoding", "identity")
 	for _, f := range r.Header {
 		req.Header.Set(f.Name, f.Value)
 	}
@@ -61,7 +65,10 @@ func (t *Transport) doNetHTTP(ctx context.Context, r *Request) (*Response, Cost,
 	}
 	if err != nil {
 		cancel()
-		return nil, cost, Classify(err)
+		if u := new(url.Error); errors.As(err, &u) {
+			err = u.Err // the caller names the URL
+		}
+		return nil, cost, brokenOff(Classify(err))
 	}
 	if first != nil {
 		first(now)
@@ -70,6 +77,16 @@ func (t *Transport) doNetHTTP(ctx context.Context, r *Request) (*Response, Cost,
 		Status: resp.StatusCode, Header: resp.Header,
 		foreign: resp.Body, body: resp.Body, cancel: cancel,
 	}, cost, nil
+}
+
+// brokenOff tells a stream that the server ended before its answer from other
+// failures: it returns the former as an ErrClosedEarly. net/http's errors of
+// HTTP/2 have no types of their own.
+func brokenOff(err error) error {
+	if text := err.Error(); strings.Contains(text, "GOAWAY") || strings.Contains(text, "received from peer") {
+		return fmt.Errorf("%w: %w", ErrClosedEarly, err)
+	}
+	return err
 }
 
 // Classify tells net/http's failures to open a connection from later ones: it

@@ -78,7 +78,7 @@ func New(cfg Config) (*Transport, error) {
 		}
 		t.tls = conf
 	default:
-		return nil, fmt.Errorf("target %s: scheme %q is none of http, https, unix", cfg.Base.Redacted(), cfg.Base.Scheme)
+		return nil, fmt.Errorf("target %s: scheme %q is none of http, https, unix", Place(cfg.Base), cfg.Base.Scheme)
 	}
 	if cfg.HTTP2 && t.tls == nil {
 		return nil, errors.New("HTTP/2 needs an https target")
@@ -86,12 +86,13 @@ func New(cfg Config) (*Transport, error) {
 	if t.proxy == nil && cfg.Base.Scheme != "unix" {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: cfg.Base})
 		if err != nil {
-			return nil, fmt.Errorf("proxy from the environment: %w", err)
+			// The error quotes the URL, which may hold a password.
+			return nil, errors.New("the proxy that the environment names (HTTP_PROXY, HTTPS_PROXY) is no URL")
 		}
 		t.proxy = proxy
 	}
 	if t.proxy != nil && t.proxy.Scheme != "http" && t.proxy.Scheme != "https" {
-		return nil, fmt.Errorf("proxy %s: only http and https proxies are supported", t.proxy.Redacted())
+		return nil, fmt.Errorf("proxy %s: only http and https proxies are supported", Place(t.proxy))
 	}
 	t.plain = &http.Client{Transport: t.netHTTP(false), CheckRedirect: noRedirect}
 	if cfg.HTTP2 {
@@ -145,10 +146,11 @@ func (t *Transport) netHTTP(h2 bool) *http.Transport {
 			}
 			return t.dialTarget(ctx)
 		},
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: 1 << 16,
-		IdleConnTimeout:     30 * time.Second,
-		ForceAttemptHTTP2:   h2,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHead,
+		MaxIdleConnsPerHost:    1 << 16,
+		IdleConnTimeout:        30 * time.Second,
+		ForceAttemptHTTP2:      h2,
 	}
 	if t.proxy != nil {
 		tr.Proxy = http.ProxyURL(t.proxy)

@@ -170,6 +170,8 @@ func (c *Caller) readAnswer(ctx context.Context, k *call, sink backends.Sink) {
 	var ended bool
 	var err error
 	switch first := k.source.firstByte(); {
+	case compression(k.source.resp.Header) != "":
+		err = fmt.Errorf("%w: %s", errProtocol, compressed(k.source.resp.Header))
 	case c.protocol.Framing() == SSE && first == '{':
 		out.NotStreamed = true
 		ended, err = c.readWhole(k, sink)
@@ -212,7 +214,7 @@ func (c *Caller) judge(ctx context.Context, k *call, sum Sum, ended bool, err er
 	case !complete:
 		return backends.Truncated, "the stream ended without a finish reason or end mark"
 	case k.count.over(sum.Usage.Completion):
-		return backends.TooLong, (&tooLongError{k.count.asked, max(k.count.tokens(), sum.Usage.Completion)}).Error()
+		return backends.TooLong, k.count.tooLong(sum.Usage.Completion).Error()
 	case k.count.events == 0 && sum.Usage.Completion <= 0:
 		return backends.NoOutput, "the answer ended well but holds no output and no usage above 0"
 	}
@@ -247,7 +249,7 @@ func (k *call) readEvents(events func(func(stream.Event, error) bool), sink back
 			})
 		}
 		if k.count.add(d) {
-			return false, &tooLongError{k.count.asked, k.count.tokens()}
+			return false, k.count.tooLong(0)
 		}
 		if d.End {
 			// One event that has all of several tokens is an answer at once.
@@ -297,6 +299,8 @@ func (c *Caller) readRefusal(ctx context.Context, k *call, resp *transport.Respo
 	message := Message(k.source.head)
 	if to := resp.Header.Get("Location"); to != "" {
 		message = "the server points to " + to
+	} else if compression(resp.Header) != "" {
+		message = compressed(resp.Header)
 	}
 	if ctx.Err() != nil {
 		out.Class, message = interrupted(ctx)

@@ -9,6 +9,7 @@ import (
 // counter watches how much an answer has generated.
 type counter struct {
 	asked   int // 0 for no limit
+	all     int // events
 	events  int // with output
 	bytes   int // of text
 	ids     int
@@ -20,6 +21,7 @@ func newCounter(asked int) counter { return counter{asked: asked} }
 // add counts an event and says whether the output is clearly more than was
 // asked for.
 func (c *counter) add(d *Decoded) bool {
+	c.all++
 	if d.Kind&backends.KindOutput != 0 {
 		c.events++
 		c.bytes += len(d.Text)
@@ -45,17 +47,30 @@ func (c *counter) tokens() int {
 }
 
 // over says whether the output, by the count so far or the one told, exceeds
-// what was asked for by more than 10 % and more than 16 tokens.
+// what was asked for by more than 10 % and more than 16 tokens, or whether there
+// are far more events than tokens asked for, whatever they count.
 func (c *counter) over(told int) bool {
 	if c.asked <= 0 {
 		return false
 	}
-	return max(c.tokens(), told) > c.asked+max(16, c.asked/10)
+	return max(c.tokens(), told) > c.asked+max(16, c.asked/10) || c.flooded()
+}
+
+// flooded says whether the stream has so many events that it may have no end:
+// no server sends more than a few for each token.
+func (c *counter) flooded() bool { return c.all > 16*c.asked+1<<16 }
+
+// tooLong is the error of a counter that is over.
+func (c *counter) tooLong(told int) error {
+	if got := max(c.tokens(), told); !c.flooded() || got > c.asked {
+		return &tooLongError{fmt.Sprintf("the server generated %d tokens or more where %d were asked for", got, c.asked)}
+	}
+	return &tooLongError{fmt.Sprintf("the server sent %d events or more where %d tokens were asked for", c.all, c.asked)}
 }
 
 // tooLongError is an output longer than was asked for.
-type tooLongError struct{ asked, got int }
+type tooLongError struct{ what string }
 
 func (e *tooLongError) Error() string {
-	return fmt.Sprintf("the server generated %d tokens or more where %d were asked for; it may not know the field that limits the output: name the server's dialect", e.got, e.asked)
+	return e.what + "; it may not know the field that limits the output: name the server's dialect"
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -146,6 +147,21 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return at.Sub(now)
 	}
 	return 0
+}
+
+// compression is the content coding in which an answer comes against what was
+// asked for, "" for none.
+func compression(h http.Header) string {
+	switch c := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding"))); c {
+	case "gzip", "x-gzip", "deflate", "br", "zstd", "compress":
+		return c
+	}
+	return ""
+}
+
+// compressed says that an answer is.
+func compressed(h http.Header) string {
+	return fmt.Sprintf("the answer is compressed (%s) although none was asked for: turn compression off in the server, or the gateway before it", compression(h))
 }
 
 // StatusError is a request answered with a status that is no success.

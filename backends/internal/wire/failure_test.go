@@ -120,6 +120,8 @@ func TestCounter(t *testing.T) {
 		{"ids", 10, Decoded{Kind: backends.KindTokenIDs, TokenIDs: 9, Completion: -1}, 3, true},
 		{"running usage", 10, Decoded{Kind: backends.KindUsageStep, Completion: 27}, 1, true},
 		{"roles", 1, Decoded{Kind: backends.KindRole, Completion: -1}, 100, false},
+		{"roles without an end", 1, Decoded{Kind: backends.KindRole, Completion: -1}, 1<<16 + 17, true},
+		{"a running usage that stands still", 10, Decoded{Kind: backends.KindText, Text: []byte("word"), Completion: 1}, 1<<16 + 161, true},
 	}
 	for _, c := range cases {
 		k := newCounter(c.asked)

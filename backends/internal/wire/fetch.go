@@ -64,6 +64,7 @@ func (f Fetcher) do(ctx context.Context, method, path string, body []byte) (Answ
 	}
 	req.Host = t.Host()
 	req.Header.Set("User-Agent", transport.UserAgent)
+	req.Header.Set("Accept-Encoding", "identity")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -79,7 +80,14 @@ func (f Fetcher) do(ctx context.Context, method, path string, body []byte) (Answ
 	if limit <= 0 {
 		limit = stream.DefaultMaxEvent
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil:
+	case int64(len(data)) > limit:
+		err = fmt.Errorf("the answer is larger than %d bytes", limit)
+	case compression(resp.Header) != "":
+		err = errors.New(compressed(resp.Header))
+	}
 	if err != nil {
 		return Answer{}, f.unreachable(path, err)
 	}
@@ -135,11 +143,11 @@ func ParseTarget(s string) (*url.URL, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix":
-		return nil, fmt.Errorf("target %s: scheme %q is none of http, https, unix", u.Redacted(), u.Scheme)
+		return nil, fmt.Errorf("target %s: scheme %q is none of http, https, unix", transport.Place(u), u.Scheme)
 	case u.Scheme == "unix" && u.Path == "":
-		return nil, fmt.Errorf("target %s: a unix target is unix:///path/to/socket", u.Redacted())
+		return nil, fmt.Errorf("target %s: a unix target is unix:///path/to/socket", transport.Place(u))
 	case u.Scheme != "unix" && u.Hostname() == "":
-		return nil, fmt.Errorf("target %s: no host", u.Redacted())
+		return nil, fmt.Errorf("target %s: no host", transport.Place(u))
 	}
 	return u, nil
 }
