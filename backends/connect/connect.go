@@ -164,27 +164,18 @@ func wireConfig(o Options, target *url.URL) (wire.Config, error) {
 			return cfg, usagef("header %d: %s belongs to the client itself", i+1, name)
 		}
 		cfg.Header = append(cfg.Header, transport.Field{Name: name, Value: value})
-		cfg.Secrets = append(cfg.Secrets, value)
-		if _, token, ok := strings.Cut(value, " "); ok {
-			cfg.Secrets = append(cfg.Secrets, token)
-		}
+		cfg.Secrets = append(cfg.Secrets, headerSecrets(name, value)...)
 	}
 	if strings.ContainsAny(o.APIKey, "\r\n") {
 		return cfg, usagef("the API key has a line end in it")
 	}
+	cfg.Secrets = append(cfg.Secrets, querySecrets(target)...)
 	if password, ok := target.User.Password(); ok {
 		basic := base64.StdEncoding.EncodeToString([]byte(target.User.Username() + ":" + password))
 		cfg.Secrets = append(cfg.Secrets, password, basic)
 		if o.APIKey == "" {
 			cfg.Header = append(cfg.Header, transport.Field{Name: "Authorization", Value: "Basic " + basic})
 		}
-	}
-	for _, values := range target.Query() {
-		cfg.Secrets = append(cfg.Secrets, values...)
-	}
-	for pair := range strings.SplitSeq(target.RawQuery, "&") {
-		_, written, _ := strings.Cut(pair, "=") // as it stands in the URL
-		cfg.Secrets = append(cfg.Secrets, written)
 	}
 	cfg.Target = target.Scheme + "://" + target.Host
 	if target.Scheme == "unix" {
@@ -198,5 +189,6 @@ func wireConfig(o Options, target *url.URL) (wire.Config, error) {
 		return cfg, &UsageError{err}
 	}
 	cfg.Transport = t
+	cfg.Secrets = append(cfg.Secrets, t.ProxySecrets()...)
 	return cfg, nil
 }
