@@ -48,10 +48,24 @@ func newReading() reading {
 // TensorRT-LLM. A page that is neither is an error; one without a known name
 // is not.
 func parsePage(page []byte) (reading, error) {
-	if trimmed := bytes.TrimSpace(page); len(trimmed) > 0 && trimmed[0] == '[' {
-		return parseIterations(trimmed)
+	parse := parseText
+	if bytes.HasPrefix(bytes.TrimSpace(page), []byte("[")) {
+		parse = parseIterations
 	}
-	return parseText(page)
+	r, err := parse(page)
+	for i := range r.values {
+		r.values[i] = measured(r.values[i])
+	}
+	r.ended = measured(r.ended)
+	return r, err
+}
+
+// measured is v, or NaN where no server can have measured it.
+func measured(v float64) float64 {
+	if v >= 0 && v < blank {
+		return v
+	}
+	return math.NaN()
 }
 
 // parseText reads Prometheus text.
@@ -204,14 +218,16 @@ func (r *reading) devices(e exporter, families map[string]*dto.MetricFamily) {
 	read := func(name string, scale float64, field func(*gpu) *float64) {
 		for _, s := range families[name].GetMetric() {
 			v, _ := valueOf(s)
-			if math.IsNaN(v) || v < 0 || v >= blank {
+			if math.IsNaN(measured(v)) {
 				continue
 			}
 			id := labelOf(s, e.id)
 			if id == "" {
 				id = e.name + " " + labelOf(s, "gpu")
 			}
-			*field(r.device(id)) = v * scale
+			if g := r.device(id); g != nil {
+				*field(g) = v * scale
+			}
 		}
 	}
 	before := len(r.gpus)
@@ -223,12 +239,19 @@ func (r *reading) devices(e exporter, families map[string]*dto.MetricFamily) {
 	}
 }
 
-// device is the accelerator of that id, made when it is new.
+// maxDevices bounds the accelerators of one source.
+const maxDevices = 1024
+
+// device is the accelerator of that id, made when it is new; nil when there are
+// too many.
 func (r *reading) device(id string) *gpu {
 	for i := range r.gpus {
 		if r.gpus[i].id == id {
 			return &r.gpus[i]
 		}
+	}
+	if len(r.gpus) == maxDevices {
+		return nil
 	}
 	r.gpus = append(r.gpus, gpu{id, math.NaN(), math.NaN(), math.NaN()})
 	return &r.gpus[len(r.gpus)-1]
@@ -254,6 +277,9 @@ func parseSMI(page []byte) (reading, error) {
 			return v
 		}
 		g := r.device(strings.TrimSpace(parts[0]))
+		if g == nil {
+			break
+		}
 		g.power, g.utilisation, g.memory = number(1), number(2)/100, number(3)
 	}
 	r.kinds = []string{"nvidia-smi"}

@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,7 +150,29 @@ func TestSMI(t *testing.T) {
 	}
 }
 
-// FuzzPage holds every page to two rules: what is known is finite, and a page
+// absurd are pages whose figures no server can have measured.
+var absurd = []string{
+	"vllm:num_requests_running{engine=\"0\"} 1e308\nvllm:num_requests_running{engine=\"1\"} 1e308\nvllm:kv_cache_usage_perc -5\nvllm:generation_tokens_total 1e300\n",
+	`[{"numActiveRequests":-1,"numQueuedRequests":1e308,"kvCacheStats":{"maxNumBlocks":5e-324,"usedNumBlocks":1,"reusedBlocks":1e308,"missedBlocks":1e308}},{"numQueuedRequests":1e308}]`,
+}
+
+func TestAbsurdPages(t *testing.T) {
+	for _, page := range absurd {
+		r, err := parsePage([]byte(page))
+		if got := tell(r).values; err != nil || len(got) > 0 {
+			t.Errorf("%s: %v, %v", page, got, err)
+		}
+	}
+	var many strings.Builder
+	for i := range 2 * maxDevices {
+		fmt.Fprintf(&many, "DCGM_FI_DEV_POWER_USAGE{UUID=\"GPU-%d\"} 5\n", i)
+	}
+	if r, err := parsePage([]byte(many.String())); err != nil || len(r.gpus) != maxDevices {
+		t.Errorf("%d devices, %v", len(r.gpus), err)
+	}
+}
+
+// FuzzPage holds every page to two rules: what is known can be, and a page
 // that is read twice tells the same.
 func FuzzPage(f *testing.F) {
 	files, err := filepath.Glob("testdata/*")
@@ -160,13 +184,16 @@ func FuzzPage(f *testing.F) {
 			f.Add(page)
 		}
 	}
+	for _, page := range absurd {
+		f.Add([]byte(page))
+	}
 	f.Fuzz(func(t *testing.T, page []byte) {
 		r, err := parsePage(page)
 		if err != nil {
 			return
 		}
 		for q, v := range tell(r).values {
-			if math.IsInf(v, 0) {
+			if !(v >= 0 && v < blank) {
 				t.Errorf("quantity %d is %v", q, v)
 			}
 		}
