@@ -226,7 +226,7 @@ func (c *checker) load(l *Load) {
 func (c *checker) closed(l *ClosedLoad) {
 	c.require(len(l.Concurrency) > 0, "load.closed.concurrency", "list the numbers of users: [1, 2, 4, 8]", "is empty")
 	c.require(len(l.Concurrency) <= maxRungs, "load.closed.concurrency", fmt.Sprintf("list at most %d", maxRungs), "has %d rungs", len(l.Concurrency))
-	for i, n := range l.Concurrency {
+	for i, n := range l.Concurrency[:min(len(l.Concurrency), maxRungs)] {
 		field := fmt.Sprintf("load.closed.concurrency[%d]", i)
 		within(c, field, n, 1, maxConcurrency)
 		c.require(!slices.Contains(l.Concurrency[:i], n), field, "raise stage.repeats to measure a load again", "%d stands twice", n)
@@ -247,7 +247,7 @@ func (c *checker) open(l *OpenLoad) {
 	}
 	c.require(sources == 1, "load.open", "give exactly one of rate, ramp and trace", "has %d of rate, ramp and trace", sources)
 	c.require(len(l.Rate) <= maxRungs, "load.open.rate", fmt.Sprintf("list at most %d", maxRungs), "has %d rungs", len(l.Rate))
-	for i, r := range l.Rate {
+	for i, r := range l.Rate[:min(len(l.Rate), maxRungs)] {
 		field := fmt.Sprintf("load.open.rate[%d]", i)
 		c.rate(field, r, false)
 		c.require(!slices.Contains(l.Rate[:i], r), field, "raise stage.repeats to measure a load again", "%v stands twice", r)
