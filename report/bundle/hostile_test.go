@@ -44,6 +44,7 @@ func TestReadRefusesHostileResults(t *testing.T) {
 		"absurd latency":       {changed(t, p95(1e300)), "rungs.0.ttft_ms.p95: maximum"},
 		"latency of text":      {changed(t, p95("5")), "rungs.0.ttft_ms.p95: got string"},
 		"negative throughput":  {changed(t, func(_, rung map[string]any) { rung["request_throughput_per_s"] = -1 }), "request_throughput_per_s: minimum"},
+		"key in another case":  {strings.Replace(good, `"connections"`, `"Connections": -1, "x"`, 1), "connections: minimum"},
 		"number without range": {strings.Replace(good, `"seed": 42`, `"seed": 1e400`, 1), "seed"},
 	} {
 		t.Run(name, func(t *testing.T) {

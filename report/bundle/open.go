@@ -179,7 +179,11 @@ func decodeResult(b []byte) (*Result, error) {
 	if err := decodeJSON(b, r); err != nil {
 		return nil, err
 	}
-	r.normalise()
+	// encoding/json takes a key in any case, the schema in its own alone: what
+	// was read is held to the schema, too.
+	if err := Check(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -77,8 +77,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		var slow map[string]any
-		if json.Unmarshal([]byte(line), &slow) != nil || strings.Count(line, `"sent_ns"`) != 1 {
-			return
+		if json.Unmarshal([]byte(line), &slow) != nil || strings.Count(line, `"sent_ns"`) != 1 || strings.Contains(line, `\`) {
+			return // a key may stand twice, or be written with escapes, which headway does not
 		}
 		if v, ok := slow["sent_ns"].(float64); ok && math.Abs(v) < 1<<53 && float64(r.SentNS) != v {
 			t.Errorf("sent_ns is %d, encoding/json reads %v", r.SentNS, v)

@@ -50,6 +50,15 @@ func Validate(b []byte) error {
 	return err
 }
 
+// Check holds a result to JSONSchema as it would be written.
+func Check(r *Result) error {
+	b, err := Encode(r)
+	if err != nil {
+		return err
+	}
+	return Validate(b)
+}
+
 // deepest words the most specific cause of a validation error.
 func deepest(e *jsonschema.ValidationError) error {
 	for len(e.Causes) > 0 {
