@@ -35,7 +35,7 @@ const (
 // name is used in errors, which give line and column.
 func Read(r io.Reader, name string) ([]Sweep, error) {
 	limited := &io.LimitedReader{R: r, N: maxBytes}
-	t := &table{name: name, csv: csv.NewReader(limited)}
+	t := &table{name: name, csv: csv.NewReader(limited), places: map[string]int{}}
 	t.csv.TrimLeadingSpace = true
 	if err := t.header(); err != nil {
 		return nil, t.unlessCut(limited, err)
@@ -66,6 +66,7 @@ type table struct {
 	csv     *csv.Reader
 	columns []column // of the header; the zero column is "result"
 	sweeps  []Sweep
+	places  map[string]int // of the sweeps, by name
 }
 
 // unlessCut returns err, or that the table is too long where it was cut.
@@ -175,9 +176,10 @@ func (t *table) row() error {
 
 // sweep returns the sweep of a name, in the order of their first rungs.
 func (t *table) sweep(name string) *Sweep {
-	i := slices.IndexFunc(t.sweeps, func(s Sweep) bool { return s.Name == name })
-	if i < 0 {
+	i, known := t.places[name]
+	if !known {
 		i = len(t.sweeps)
+		t.places[name] = i
 		t.sweeps = append(t.sweeps, Sweep{Name: name, filled: map[string]bool{}})
 	}
 	return &t.sweeps[i]

@@ -229,9 +229,9 @@ func FuzzRead(f *testing.F) {
 		if again, err := sweep.Read(&b, "again.csv"); err != nil || len(again[0].Rungs) != len(sweeps[0].Rungs) {
 			t.Fatalf("what was written does not read: %v", err)
 		}
-		for _, s := range sweeps {
+		for _, s := range sweeps[:min(len(sweeps), 3)] {
 			if len(s.Rungs) > 40 {
-				return
+				continue // a fit of many takes too long here
 			}
 			k := knee.Fit(knee.FromRungs(s.Rungs), knee.Options{Resamples: 3})
 			if at, ok := k.InFlight.Float(); ok && !(at > 0) {
