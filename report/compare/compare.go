@@ -80,20 +80,20 @@ type Table struct {
 
 // Comparison is results side by side. With Refused the tables are empty.
 type Comparison struct {
-	Names       []string        `json:"names"`
-	Refused     bool            `json:"refused"`
-	Differences []Difference    `json:"differences"`
+	Names       []string     `json:"names"`
+	Refused     bool         `json:"refused"`
+	Differences []Difference `json:"differences"`
 	// Finding is that of the figures at equal load, or at the operating points
 	// where no load is common.
 	Finding Finding `json:"finding"`
 	// Headline is the finding in words, and where the operating points differ
 	// although it names no difference.
-	Headline    string          `json:"headline"`
-	AtLoad      []Table         `json:"at_load"`
-	AtSLO       Table           `json:"at_slo"`
-	AtPoint     Table           `json:"at_operating_point"`
-	Knees       []knee.Knee     `json:"knees"`
-	Warnings    []record.Reason `json:"warnings"`
+	Headline string          `json:"headline"`
+	AtLoad   []Table         `json:"at_load"`
+	AtSLO    Table           `json:"at_slo"`
+	AtPoint  Table           `json:"at_operating_point"`
+	Knees    []knee.Knee     `json:"knees"`
+	Warnings []record.Reason `json:"warnings"`
 }
 
 // Compare sets two or more results side by side.

@@ -28,18 +28,18 @@ type Operating struct {
 	Rungs  []int           `json:"rungs"` // Rung.Index of the repeats
 	// Verdict is valid, or inconclusive where none of the rungs is valid; "" is
 	// no point, or that of a result which does not tell.
-	Verdict                   record.Verdict  `json:"verdict,omitempty"`
-	Concurrency               record.Value    `json:"concurrency"`
-	RatePerS                  record.Value    `json:"rate_req_per_s"`
-	InFlightMean              record.Value    `json:"in_flight_mean"`
-	RequestThroughputPerS     record.Value    `json:"request_throughput_per_s"`
-	OutputTokenThroughputPerS record.Value    `json:"output_token_throughput_per_s"`
-	TokensPerSPerAccelerator  record.Value    `json:"output_token_throughput_per_s_per_accelerator"`
-	GoodputReqPerS            record.Value    `json:"goodput_req_per_s"`
-	PerUserTokensPerS         record.Value    `json:"per_user_tokens_per_s"` // median, or mean where only that is known
-	TTFTP95MS                 record.Value    `json:"ttft_p95_ms"`
-	ITLP95MS                  record.Value    `json:"itl_p95_ms"`
-	E2EP95MS                  record.Value    `json:"e2e_p95_ms"`
+	Verdict                   record.Verdict `json:"verdict,omitempty"`
+	Concurrency               record.Value   `json:"concurrency"`
+	RatePerS                  record.Value   `json:"rate_req_per_s"`
+	InFlightMean              record.Value   `json:"in_flight_mean"`
+	RequestThroughputPerS     record.Value   `json:"request_throughput_per_s"`
+	OutputTokenThroughputPerS record.Value   `json:"output_token_throughput_per_s"`
+	TokensPerSPerAccelerator  record.Value   `json:"output_token_throughput_per_s_per_accelerator"`
+	GoodputReqPerS            record.Value   `json:"goodput_req_per_s"`
+	PerUserTokensPerS         record.Value   `json:"per_user_tokens_per_s"` // median, or mean where only that is known
+	TTFTP95MS                 record.Value   `json:"ttft_p95_ms"`
+	ITLP95MS                  record.Value   `json:"itl_p95_ms"`
+	E2EP95MS                  record.Value   `json:"e2e_p95_ms"`
 	// Binding is the limit that stops the next step up, or why there is no
 	// point; "" where the ladder ends first.
 	Binding                   string       `json:"binding"`
