@@ -19,80 +19,88 @@ import (
 	"github.com/headway-bench/headway/loadgen/record"
 )
 
-// clientCapacity is how much this client can read on this machine. It is
-// flooded by a bundled server that takes no time but shares the processors, so
-// that what is read is less than what can be: the processor time that an event
-// and a request cost the client gives the most, with all processors its own.
-// The bare figures are of net/http with go-sse that only counts events, in the
-// same process and in turns: beside them the ratios say what headway's own
-// reading costs.
+// clientCapacity is how much this client can read on this machine.
 type clientCapacity struct {
-	MaxEventsPerS    record.Value `json:"max_events_per_s"`
-	MaxRequestsPerS  record.Value `json:"max_requests_per_s"`
-	EventCPUUS       record.Value `json:"event_cpu_us"`
-	RequestCPUUS     record.Value `json:"request_cpu_us"`
-	BareEventCPUUS   record.Value `json:"bare_event_cpu_us"`
-	BareRequestCPUUS record.Value `json:"bare_request_cpu_us"`
-	EventCPURatio    record.Value `json:"event_cpu_ratio"`   // headway's over the bare one's
-	RequestCPURatio  record.Value `json:"request_cpu_ratio"` //
-	EventsPerS       record.Value `json:"events_per_s"`      // read, beside the server
-	RequestsPerS     record.Value `json:"requests_per_s"`
-	BareEventsPerS   record.Value `json:"bare_events_per_s"`
-	BareRequestsPerS record.Value `json:"bare_requests_per_s"`
-	EventRatio       record.Value `json:"event_ratio"`
-	RequestRatio     record.Value `json:"request_ratio"`
-	Error            string       `json:"error,omitempty"`
+	Events   readCapacity `json:"events"`         // that come one by one, as from a server that computes
+	Flooded  readCapacity `json:"flooded_events"` // that come as fast as they can, many in one read
+	Requests readCapacity `json:"requests"`       // of one token
+	Error    string       `json:"error,omitempty"`
+}
+
+// readCapacity is what one kind of reading takes. The bundled server that is
+// read shares the processors, so that what is read is less than what can be: the
+// processor time that one costs the client gives the most, with all processors
+// its own. The bare figures are of net/http with go-sse that only counts
+// events, in the same process and in turns: beside them the ratio says what
+// headway's own reading costs.
+type readCapacity struct {
+	MaxPerS   record.Value `json:"max_per_s"`
+	CPUUS     record.Value `json:"cpu_us"` // of one
+	BareCPUUS record.Value `json:"bare_cpu_us"`
+	CPURatio  record.Value `json:"cpu_ratio"`  // headway's over the bare one's
+	ReadPerS  record.Value `json:"read_per_s"` // in the measurement
+	BarePerS  record.Value `json:"bare_read_per_s"`
+}
+
+// flood is a load that is read for a time, twice by each client.
+type flood struct {
+	into   *readCapacity
+	law    string // of the bundled server
+	users  int
+	tokens int  // of a request
+	events bool // are counted, and not requests
 }
 
 const (
-	floodUsers  = 8
-	floodTime   = 400 * time.Millisecond // of each of the four measurements, twice
-	floodTokens = 512                    // of a request for events
-	floodModel  = "flood"
-	floodLimit  = 10 * time.Second // of one answer
+	floodTime  = 400 * time.Millisecond
+	floodLimit = 10 * time.Second // of one answer
+	floodModel = "flood"
 )
 
-// measureCapacity floods the client from a bundled server in its own process.
+// measureCapacity reads from bundled servers, each a process of its own.
 // headway's client and the bare one take turns, so that both meet the same
 // machine.
 func measureCapacity(ctx context.Context) clientCapacity {
-	server, err := startServer(ctx, map[string]string{"executor": "sim", "law": "ttft=0ms,itl=0ms", "served-model-name": floodModel})
+	c := clientCapacity{}
+	for _, f := range []flood{
+		{&c.Events, "ttft=5ms,itl=5ms", 100, 64, true},
+		{&c.Flooded, "ttft=0ms,itl=0ms", 8, 512, true},
+		{&c.Requests, "ttft=0ms,itl=0ms", 8, 1, false},
+	} {
+		if err := f.measure(ctx); err != nil {
+			c.Error = err.Error()
+		}
+	}
+	return c
+}
+
+// measure starts a server and lets both clients read it.
+func (f flood) measure(ctx context.Context) error {
+	server, err := startServer(ctx, map[string]string{"executor": "sim", "law": f.law, "served-model-name": floodModel})
 	if err != nil {
-		return clientCapacity{Error: err.Error()}
+		return err
 	}
 	defer server.close()
 	client, err := connect.Open(ctx, connect.Options{URL: server.url, Endpoint: "completions", Timeout: floodLimit})
 	if err != nil {
-		return clientCapacity{Error: err.Error()}
+		return err
 	}
 	defer client.Close()
-	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: floodUsers}}
+	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: f.users}}
 	defer bare.CloseIdleConnections()
-	own := func(ctx context.Context, tokens int) (int64, error) { return readOwn(ctx, client, tokens) }
-	other := func(ctx context.Context, tokens int) (int64, error) { return readBare(ctx, bare, server.url, tokens) }
-	var events, requests, bareEvents, bareRequests rate
+	var own, other rate
 	for range 2 {
-		for _, turn := range []struct {
-			into   *rate
-			read   reader
-			tokens int
-			events bool
-		}{{&events, own, floodTokens, true}, {&bareEvents, other, floodTokens, true}, {&requests, own, 1, false}, {&bareRequests, other, 1, false}} {
-			if err := turn.into.flood(ctx, turn.read, turn.tokens, turn.events); err != nil {
-				return clientCapacity{Error: err.Error()}
-			}
+		if err := f.read(ctx, &own, func(ctx context.Context) (int64, error) { return readOwn(ctx, client, f.tokens) }); err != nil {
+			return err
+		}
+		if err := f.read(ctx, &other, func(ctx context.Context) (int64, error) { return readBare(ctx, bare, server.url, f.tokens) }); err != nil {
+			return err
 		}
 	}
-	return clientCapacity{
-		MaxEventsPerS: events.most(), EventCPUUS: events.cost(), BareEventCPUUS: bareEvents.cost(), EventCPURatio: over(events.cost(), bareEvents.cost()),
-		MaxRequestsPerS: requests.most(), RequestCPUUS: requests.cost(), BareRequestCPUUS: bareRequests.cost(), RequestCPURatio: over(requests.cost(), bareRequests.cost()),
-		EventsPerS: events.perS(), BareEventsPerS: bareEvents.perS(), EventRatio: over(events.perS(), bareEvents.perS()),
-		RequestsPerS: requests.perS(), BareRequestsPerS: bareRequests.perS(), RequestRatio: over(requests.perS(), bareRequests.perS()),
-	}
+	*f.into = readCapacity{MaxPerS: over(record.Known(1e6*float64(runtime.GOMAXPROCS(0))), own.cost()), CPUUS: own.cost(), BareCPUUS: other.cost(),
+		CPURatio: over(own.cost(), other.cost()), ReadPerS: own.perS(), BarePerS: other.perS()}
+	return nil
 }
-
-// reader reads one answer of so many tokens and returns its events.
-type reader func(ctx context.Context, tokens int) (events int64, err error)
 
 // rate counts what was read in a time, and in which processor time of this
 // process.
@@ -102,23 +110,23 @@ type rate struct {
 	cpu   record.Value // seconds
 }
 
-// flood lets users read one answer after the other for floodTime, and counts
-// the events, or the answers.
-func (r *rate) flood(ctx context.Context, read reader, tokens int, events bool) error {
+// read lets the users read one answer after the other for floodTime, each of
+// which returns its events, and adds to what a client has read.
+func (f flood) read(ctx context.Context, r *rate, answer func(context.Context) (events int64, err error)) error {
 	var count atomic.Int64
 	var users sync.WaitGroup
-	errs := make(chan error, floodUsers)
+	errs := make(chan error, f.users)
 	health := record.StartHealth()
 	start := clock.Now()
-	for range floodUsers {
+	for range f.users {
 		users.Go(func() {
 			for clock.Now()-start < int64(floodTime) {
-				n, err := read(ctx, tokens)
+				n, err := answer(ctx)
 				if err != nil {
 					errs <- err
 					return
 				}
-				if !events {
+				if !f.events {
 					n = 1
 				}
 				count.Add(n)
@@ -147,11 +155,6 @@ func (r rate) perS() record.Value { return record.Known(float64(r.count) / r.too
 
 // cost is the processor time of one of what was read, in microseconds.
 func (r rate) cost() record.Value { return r.cpu.Scale(1e6 / float64(r.count)) }
-
-// most is how much a second all processors can read when they do nothing else.
-func (r rate) most() record.Value {
-	return over(record.Known(1e6*float64(runtime.GOMAXPROCS(0))), r.cost())
-}
 
 // over is a in parts of b.
 func over(a, b record.Value) record.Value {

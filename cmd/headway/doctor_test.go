@@ -276,9 +276,11 @@ func TestDoctorPage(t *testing.T) {
 	value := record.Known
 	client := clientCheckup{CPUs: 8, MemoryBytes: value(16 << 30), OpenFiles: value(1024), OpenFilesHard: value(1 << 63), Scheduling: "real-time priority",
 		Timer: timerCheckup{ClockStepNS: value(31), ClockReadNS: value(40.2), WakeUpP50MS: value(0.05), WakeUpP99MS: value(0.2), WakeUpMaxMS: value(2.5)},
-		Capacity: clientCapacity{MaxEventsPerS: value(1_234_567), MaxRequestsPerS: value(98_765), EventCPUUS: value(6.48), RequestCPUUS: value(81), BareEventCPUUS: value(5.1),
-			BareRequestCPUUS: value(120), EventCPURatio: value(1.27), RequestCPURatio: value(0.675), EventsPerS: value(400_000), RequestsPerS: value(20_000),
-			BareEventsPerS: value(500_000), BareRequestsPerS: value(15_000), EventRatio: value(0.8), RequestRatio: value(1.33)}}
+		Capacity: clientCapacity{
+			Events:   readCapacity{MaxPerS: value(612_345), CPUUS: value(13.1), BareCPUUS: value(12), CPURatio: value(1.09), ReadPerS: value(20_000), BarePerS: value(20_000)},
+			Flooded:  readCapacity{MaxPerS: value(1_234_567), CPUUS: value(6.48), BareCPUUS: value(5.1), CPURatio: value(1.27), ReadPerS: value(400_000), BarePerS: value(500_000)},
+			Requests: readCapacity{MaxPerS: value(98_765), CPUUS: value(81), BareCPUUS: value(120), CPURatio: value(0.675), ReadPerS: value(20_000), BarePerS: value(15_000)},
+		}}
 	target := func() *targetState {
 		return &targetState{URL: "http://h:8000", Engine: "vllm", Version: "1.2.3", Model: "m", Models: []string{"m"}, MaxModelLen: value(4096),
 			Settings: map[string]string{"dtype": "bf16"}, Dialect: "vllm", Why: `the models are owned by "vllm"`, Source: "/v1/models, /version", Route: "chat",

@@ -170,12 +170,18 @@ func (c clientCheckup) text(p page) {
 	p.line("clock", "step %s ns, %s ns a reading", digits(c.Timer.ClockStepNS), digits(c.Timer.ClockReadNS))
 	p.line("wake-up", "late by p50 %s ms, p99 %s ms, at most %s ms", digits(c.Timer.WakeUpP50MS), digits(c.Timer.WakeUpP99MS), digits(c.Timer.WakeUpMaxMS))
 	f := c.Capacity
-	p.line("capacity", "at most %s events/s, %s requests/s: %s us of a processor an event, %s us a request", digits(f.MaxEventsPerS), digits(f.MaxRequestsPerS), digits(f.EventCPUUS), digits(f.RequestCPUUS))
-	p.line("", "bare net/http with go-sse: %s us an event, %s us a request; headway takes %s and %s of it", digits(f.BareEventCPUUS), digits(f.BareRequestCPUUS), digits(f.EventCPURatio), digits(f.RequestCPURatio))
-	p.line("", "read from a bundled server that shares the processors: %s events/s, %s requests/s; bare %s and %s", digits(f.EventsPerS), digits(f.RequestsPerS), digits(f.BareEventsPerS), digits(f.BareRequestsPerS))
+	p.line("capacity", "at most %s events/s that come one by one: %s", digits(f.Events.MaxPerS), f.Events.cost())
+	p.line("", "at most %s events/s in floods: %s", digits(f.Flooded.MaxPerS), f.Flooded.cost())
+	p.line("", "at most %s requests/s of one token: %s", digits(f.Requests.MaxPerS), f.Requests.cost())
+	p.line("", "read beside bundled servers, which share the processors: %s, %s and %s a second", digits(f.Events.ReadPerS), digits(f.Flooded.ReadPerS), digits(f.Requests.ReadPerS))
 	if f.Error != "" {
 		p.line("", "unknown: %s", f.Error)
 	}
+}
+
+// cost says what one reading takes, beside a bare one.
+func (r readCapacity) cost() string {
+	return fmt.Sprintf("%s us of a processor each, %s of what net/http with go-sse takes", digits(r.CPUUS), digits(r.CPURatio))
 }
 
 func known(s string) string {

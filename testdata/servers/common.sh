@@ -179,9 +179,9 @@ named() {
 # measured NAME shows how much this client can read, and checks that doctor
 # knows it.
 measured() {
-  says "$1" "$(told "$1" '"at most %.0f events/s and %.0f requests/s of this client; it takes %.2f and %.2f of the processor time of a bare reader" % tuple(
-    c["capacity"][k] for k in ("max_events_per_s", "max_requests_per_s", "event_cpu_ratio", "request_cpu_ratio"))')" \
-    'c["capacity"]["max_events_per_s"] > 0 and c["capacity"]["max_requests_per_s"] > 0'
+  says "$1" "$(told "$1" '"this client reads at most %.0f events/s and %.0f requests/s, at %.2f and %.2f of what a bare reader takes" % (
+    c["capacity"]["events"]["max_per_s"], c["capacity"]["requests"]["max_per_s"], c["capacity"]["events"]["cpu_ratio"], c["capacity"]["requests"]["cpu_ratio"])')" \
+    'all(c["capacity"][k]["max_per_s"] > 0 for k in ("events", "flooded_events", "requests"))'
 }
 
 # finish ends the script with status 1 when a check failed.
