@@ -27,13 +27,18 @@ const (
 	secretHeader   = "hEad3r value-of-it"
 	secretPassword = "pA55w0rd-of-it"
 	secretQuery    = `qU3ry&"/value+of it`
+	secretCookie   = "cO0kie-of-it"
+	secretFile     = "fI1e-value-of-it" // stands in testdata/secret-*.yaml
 )
+
+// basicLogin is the password as a header carries it, which servers decode.
+var basicLogin = base64.StdEncoding.EncodeToString([]byte("user:" + secretPassword))
 
 // secretForms are the ways in which the secrets, or their beginnings where a
 // text is cut short, may be written.
 func secretForms() []string {
-	forms := []string{"kEy7q", "hEad3r", "pA55w", "qU3ry", base64.StdEncoding.EncodeToString([]byte("user:" + secretPassword))}
-	for _, s := range []string{secretKey, secretHeader, secretPassword, secretQuery} {
+	forms := []string{"kEy7q", "hEad3r", "pA55w", "qU3ry", "cO0kie", "fI1e", basicLogin}
+	for _, s := range []string{secretKey, secretHeader, secretPassword, secretQuery, secretCookie, secretFile} {
 		quoted, _ := json.Marshal(s)
 		forms = append(forms, s, strings.Trim(string(quoted), `"`), url.QueryEscape(s), url.PathEscape(s))
 	}
@@ -61,6 +66,9 @@ func telltale(t *testing.T, good func(n int64) bool) string {
 			for _, v := range values {
 				fmt.Fprintf(&b, "%s: %s; ", name, v)
 			}
+		}
+		for _, c := range r.Cookies() {
+			fmt.Fprintf(&b, "cookie %s; ", c.Value)
 		}
 		user, password, _ := r.BasicAuth()
 		return fmt.Sprintf("refused %s for %s%s:%s", r.URL, b.String(), user, password)
@@ -113,51 +121,97 @@ func TestNoSecret(t *testing.T) {
 	mixed := func(n int64) bool { return n < 0 || n%4 == 0 }
 	never := func(n int64) bool { return n < 0 }
 	closed := func(int64) bool { return false }
-	ladder := []string{"--prompt", "token-ids", "--endpoint", "completions", "--input-tokens", "16", "--output-tokens", "1", "--concurrency", "1,2",
+	textLadder := []string{"--input-tokens", "16", "--output-tokens", "1", "--concurrency", "1,2",
 		"--warmup", "0s", "--measure", "200ms", "--min-requests", "1", "--set", "stage.max_duration=2s"}
+	ladder := append([]string{"--prompt", "token-ids", "--endpoint", "completions"}, textLadder...)
+	metricsWithKey := "http://SERVER/metrics?key=" + url.QueryEscape(secretQuery)
+	login := func(server string) string {
+		return strings.Replace(server, "http://", "http://user:"+secretPassword+"@", 1)
+	}
+	query := func(server string) string {
+		return server + "?api-version=2024-10-21&key=" + url.QueryEscape(secretQuery)
+	}
+	behind := func(string) string { return "http://replica.test:8000" } // a proxy
+	proxy := func(server string) []string {
+		return []string{"HTTP_PROXY=" + login(server), "http_proxy=" + login(server)}
+	}
 	for _, c := range []struct {
-		name   string
-		good   func(int64) bool
-		args   []string
-		bundle bool // is written
-		login  bool // stands in the URL
-		query  bool // of the URL holds a key
+		name    string
+		good    func(int64) bool
+		args    []string
+		bundle  bool                         // is written
+		target  func(server string) string   // nil is the server
+		env     func(server string) []string // beside the key
+		keyless bool                         // no key is given
 	}{
-		{"table", mixed, append([]string{"run"}, ladder...), true, false, false},
-		{"quiet JSON", mixed, append([]string{"run", "--quiet", "--format", "json"}, ladder...), true, false, false},
-		{"plain lines, Markdown", mixed, append([]string{"run", "--no-progress", "--format", "markdown"}, ladder...), true, false, false},
-		{"CSV", mixed, append([]string{"run", "--format", "csv"}, ladder...), true, false, false},
-		{"nothing completes", never, append([]string{"run", "--retries", "1"}, ladder...), false, false, false},
-		{"the key is refused", closed, append([]string{"run"}, ladder...), false, false, false},
-		{"dry run", mixed, append([]string{"run", "--dry-run"}, ladder...), false, false, false},
-		{"doctor", mixed, []string{"doctor"}, false, true, false},
-		{"doctor JSON", never, []string{"doctor", "--format", "json"}, false, true, false},
-		{"doctor refused", closed, []string{"doctor"}, false, true, false},
-		{"unknown flag value", mixed, []string{"run", "--endpoint", "nonsense"}, false, false, false},
-		{"a password in the URL of a run", mixed, append([]string{"run"}, ladder...), false, true, false},
-		{"a key in the query", mixed, append([]string{"run"}, ladder...), true, false, true},
-		{"a key in the query of a refused run", never, append([]string{"run"}, ladder...), false, false, true},
-		{"a key in the query, no server of models", closed, append([]string{"run"}, ladder...), false, false, true},
-		{"a key in the query of a dry run", mixed, append([]string{"run", "--dry-run"}, ladder...), false, false, true},
-		{"a key in the query, doctor", mixed, []string{"doctor"}, false, false, true},
+		{name: "table", good: mixed, args: append([]string{"run"}, ladder...), bundle: true},
+		{name: "quiet JSON", good: mixed, args: append([]string{"run", "--quiet", "--format", "json"}, ladder...), bundle: true},
+		{name: "plain lines, Markdown", good: mixed, args: append([]string{"run", "--no-progress", "--format", "markdown"}, ladder...), bundle: true},
+		{name: "CSV", good: mixed, args: append([]string{"run", "--format", "csv"}, ladder...), bundle: true},
+		{name: "nothing completes", good: never, args: append([]string{"run", "--retries", "1"}, ladder...)},
+		{name: "the key is refused", good: closed, args: append([]string{"run"}, ladder...)},
+		{name: "dry run", good: mixed, args: append([]string{"run", "--dry-run"}, ladder...)},
+		{name: "doctor", good: mixed, args: []string{"doctor"}, target: login},
+		{name: "doctor JSON", good: never, args: []string{"doctor", "--format", "json"}, target: login},
+		{name: "doctor refused", good: closed, args: []string{"doctor"}, target: login},
+		{name: "unknown flag value", good: mixed, args: []string{"run", "--endpoint", "nonsense"}},
+		{name: "a password in the URL of a run", good: mixed, args: append([]string{"run"}, ladder...), target: login},
+		{name: "a key in the query", good: mixed, args: append([]string{"run"}, ladder...), bundle: true, target: query},
+		{name: "a key in the query of a refused run", good: never, args: append([]string{"run"}, ladder...), target: query},
+		{name: "a key in the query, no server of models", good: closed, args: append([]string{"run"}, ladder...), target: query},
+		{name: "a key in the query of a dry run", good: mixed, args: append([]string{"run", "--dry-run"}, ladder...), target: query},
+		{name: "a key in the query, doctor", good: mixed, args: []string{"doctor"}, target: query},
+		{name: "a header with a login", good: mixed, args: append([]string{"run", "--header", "Authorization: Basic " + basicLogin}, ladder...), bundle: true, keyless: true},
+		{name: "a cookie", good: mixed, args: append([]string{"run", "--header", "Cookie: theme=dark; session=" + secretCookie}, ladder...), bundle: true},
+		{name: "a target of another scheme", good: mixed, args: []string{"doctor"},
+			target: func(server string) string { return strings.Replace(query(login(server)), "http:", "ftp:", 1) }},
+		{name: "a target that is no URL", good: mixed, args: []string{"doctor"},
+			target: func(server string) string { return query(login(server)) + "%zz#%zz" }},
+		{name: "a target that nobody listens at", good: mixed, args: []string{"doctor"},
+			target: func(string) string { return query(login("http://127.0.0.1:1")) }},
+		{name: "a backend file", good: mixed, args: append([]string{"run", "--backend-file", "testdata/secret-key.yaml", "--model", "m"}, textLadder...), bundle: true},
+		{name: "a backend file with a secret", good: mixed, args: append([]string{"run", "--backend-file", "testdata/secret-header.yaml", "--model", "m"}, textLadder...)},
+		{name: "a backend file with a secret in its path", good: mixed, args: append([]string{"run", "--backend-file", "testdata/secret-path.yaml", "--model", "m"}, textLadder...)},
+		{name: "a page of metrics with a key", good: mixed, args: append([]string{"run", "--metrics", metricsWithKey}, ladder...), bundle: true},
+		{name: "a page of metrics with a login", good: mixed, args: append([]string{"run", "--metrics", login(metricsWithKey)}, ladder...)},
+		{name: "a proxy with a password", good: mixed, args: append([]string{"run"}, ladder...), bundle: true, target: behind, env: proxy},
+		{name: "a proxy with a password that refuses", good: closed, args: append([]string{"run"}, ladder...), target: behind, env: proxy},
+		{name: "a proxy with a password, doctor", good: never, args: []string{"doctor"}, target: behind, env: proxy},
+		{name: "a proxy with a password that nobody listens at", good: mixed, args: []string{"doctor"}, target: behind,
+			env: func(string) []string { return proxy("http://127.0.0.1:1") }},
+		{name: "a proxy that is no URL", good: mixed, args: []string{"doctor"}, target: behind,
+			env: func(server string) []string {
+				return []string{"HTTP_PROXY=" + login(server) + "%zz", "http_proxy=" + login(server) + "%zz"}
+			}},
+		{name: "a proxy of another scheme", good: mixed, args: []string{"doctor"}, target: behind,
+			env: func(string) []string { return proxy("ftp://127.0.0.1:1") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := telltale(t, c.good)
 			out := filepath.Join(t.TempDir(), "bundle")
-			if c.login {
-				server = strings.Replace(server, "http://", "http://user:"+secretPassword+"@", 1)
+			env := append(os.Environ(), "SECRET_KEY="+secretKey)
+			if c.env != nil {
+				env = append(env, c.env(server)...)
 			}
-			if c.query {
-				server += "?api-version=2024-10-21&key=" + url.QueryEscape(secretQuery)
+			target := server
+			if c.target != nil {
+				target = c.target(server)
 			}
-			args := append(c.args, "--api-key-env", "SECRET_KEY", "--header", "X-Team: "+secretHeader, "--target", server)
+			args := []string{}
+			for _, arg := range c.args {
+				args = append(args, strings.Replace(arg, "SERVER", strings.TrimPrefix(server, "http://"), 1))
+			}
+			args = append(args, "--header", "X-Team: "+secretHeader, "--target", target)
+			if !c.keyless {
+				args = append(args, "--api-key-env", "SECRET_KEY")
+			}
 			if c.args[0] == "run" {
 				args = append(args, "--out", out)
 			}
 			var stdout, stderr bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), headway, args...)
-			cmd.Env = append(os.Environ(), "SECRET_KEY="+secretKey)
+			cmd.Env = env
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 				t.Fatal(err)
