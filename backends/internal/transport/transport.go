@@ -86,8 +86,7 @@ func New(cfg Config) (*Transport, error) {
 	if t.proxy == nil && cfg.Base.Scheme != "unix" {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: cfg.Base})
 		if err != nil {
-			// The error quotes the URL, which may hold a password.
-			return nil, errors.New("the proxy that the environment names (HTTP_PROXY, HTTPS_PROXY) is no URL")
+			return nil, fmt.Errorf("proxy from the environment: %w", err)
 		}
 		t.proxy = proxy
 	}
