@@ -31,29 +31,30 @@ func (c *counter) add(d *Decoded) bool {
 	return c.over(0)
 }
 
-// tokens is the best count so far. Without ids or a running usage each event
-// with output counts as a token, unless they are so short that the server, or
-// a gateway, sends single characters: then four bytes do.
-func (c *counter) tokens() int {
+// generated is how many tokens were generated so far, at least: a token an id
+// or else an event with output, unless events are so short that the server, or
+// a gateway, sends single characters: then a token has four bytes. The server's
+// running usage is better, and so is the count it told, as far as the text bears
+// them out: few tokens have more than eight bytes.
+func (c *counter) generated(told int) int {
+	sent, text := c.events, c.bytes/8
 	switch {
-	case c.running > 0:
-		return c.running
 	case c.ids > 0:
-		return c.ids
+		sent = c.ids
 	case c.bytes < 2*c.events:
-		return c.bytes / 4
+		sent = c.bytes / 4
 	}
-	return c.events
+	if c.running > 0 {
+		sent = min(c.running, max(sent, text))
+	}
+	return max(sent, min(told, text))
 }
 
-// over says whether the output, by the count so far or the one told, exceeds
-// what was asked for by more than 10 % and more than 16 tokens, or whether there
-// are far more events than tokens asked for, whatever they count.
+// over says whether the output exceeds what was asked for by more than 10 % and
+// more than 16 tokens, or whether there are far more events than tokens asked
+// for, whatever they count.
 func (c *counter) over(told int) bool {
-	if c.asked <= 0 {
-		return false
-	}
-	return max(c.tokens(), told) > c.asked+max(16, c.asked/10) || c.flooded()
+	return c.asked > 0 && (c.generated(told) > c.asked+max(16, c.asked/10) || c.flooded())
 }
 
 // flooded says whether the stream has so many events that it may have no end:
@@ -62,7 +63,7 @@ func (c *counter) flooded() bool { return c.all > 16*c.asked+1<<16 }
 
 // tooLong is the error of a counter that is over.
 func (c *counter) tooLong(told int) error {
-	if got := max(c.tokens(), told); !c.flooded() || got > c.asked {
+	if got := c.generated(told); !c.flooded() || got > c.asked {
 		return &tooLongError{fmt.Sprintf("the server generated %d tokens or more where %d were asked for", got, c.asked)}
 	}
 	return &tooLongError{fmt.Sprintf("the server sent %d events or more where %d tokens were asked for", c.all, c.asked)}

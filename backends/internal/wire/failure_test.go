@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -118,7 +119,9 @@ func TestCounter(t *testing.T) {
 		{"no limit", 0, word, 1000, false},
 		{"single characters", 10, letter, 100, false},
 		{"ids", 10, Decoded{Kind: backends.KindTokenIDs, TokenIDs: 9, Completion: -1}, 3, true},
-		{"running usage", 10, Decoded{Kind: backends.KindUsageStep, Completion: 27}, 1, true},
+		{"running usage", 10, Decoded{Kind: backends.KindText, Text: bytes.Repeat([]byte("word"), 54), Completion: 27}, 1, true},
+		{"running usage that says less than the events", 10, Decoded{Kind: backends.KindText, Text: []byte("word"), Completion: 9}, 100, false},
+		{"running usage that the text does not bear out", 10, Decoded{Kind: backends.KindText, Text: []byte("word"), Completion: 27}, 1, false},
 		{"roles", 1, Decoded{Kind: backends.KindRole, Completion: -1}, 100, false},
 		{"roles without an end", 1, Decoded{Kind: backends.KindRole, Completion: -1}, 1<<16 + 17, true},
 		{"a running usage that stands still", 10, Decoded{Kind: backends.KindText, Text: []byte("word"), Completion: 1}, 1<<16 + 161, true},
@@ -126,7 +129,7 @@ func TestCounter(t *testing.T) {
 	for _, c := range cases {
 		k := newCounter(c.asked)
 		if got := add(&k, c.d, c.n); got != c.want {
-			t.Errorf("%s: over is %v after %d tokens of %d", c.name, got, k.tokens(), c.asked)
+			t.Errorf("%s: over is %v after %d tokens of %d", c.name, got, k.generated(0), c.asked)
 		}
 	}
 }
