@@ -93,13 +93,8 @@ func (s *Server) generate(c *call, chat bool) {
 		s.metrics.faults[fault.Fault]++
 		s.engine.mu.Unlock()
 	}
-	switch fault.Fault {
-	case HTTP429:
-		wait := max(1, int(math.Ceil(fault.Duration.Seconds())))
-		c.refuse(onDemand(429, "RateLimitError", HTTP429), fmt.Sprintf("retry-after: %d", wait))
-		return
-	case HTTP500:
-		c.refuse(onDemand(500, "InternalServerError", HTTP500))
+	if fault.Fault == HTTP429 || fault.Fault == HTTP500 {
+		s.refuseOnDemand(c, p, fault)
 		return
 	}
 	st := s.newStream(c, p, n, fault)
@@ -118,6 +113,22 @@ func (s *Server) generate(c *call, chat bool) {
 			core.Add(&st.choices[i].seq, c.arrival, emit)
 		}
 	})
+}
+
+// refuseOnDemand answers with the status that the fault asks for. The log has
+// the request all the same.
+func (s *Server) refuseOnDemand(c *call, p *plan, fault FaultRule) {
+	e := emission{requestID: c.conn.requestID, accepted: c.accepted, arrival: c.arrival, ended: clock.Now(), reason: FinishError, fault: fault.Fault}
+	for _, ids := range p.prompts {
+		e.prompt += len(ids)
+	}
+	s.emission.log(e)
+	if fault.Fault == HTTP429 {
+		wait := max(1, int(math.Ceil(fault.Duration.Seconds())))
+		c.refuse(onDemand(429, "RateLimitError", HTTP429), fmt.Sprintf("retry-after: %d", wait))
+		return
+	}
+	c.refuse(onDemand(500, "InternalServerError", HTTP500))
 }
 
 // newStream sets up the n-th request.

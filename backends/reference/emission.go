@@ -10,7 +10,8 @@ import (
 	"github.com/headway-bench/headway/backends/clock"
 )
 
-// emissionLog writes a line a request: when its tokens really left. A nil
+// emissionLog writes a line a request: when its tokens really left, and the
+// fault on demand that it met, a refusal included. A nil
 // emissionLog writes nothing. It is safe for concurrent use.
 type emissionLog struct {
 	mu   sync.Mutex
@@ -47,35 +48,49 @@ func newEmissionLog(w io.Writer, info ModelInfo) (*emissionLog, error) {
 	return l, err
 }
 
-// log writes the line of a request that has ended.
-func (l *emissionLog) log(st *stream, end int64) {
+// emission is what the log says of one request. Times are 0 where nothing
+// happened.
+type emission struct {
+	id, requestID                            string
+	accepted, arrival, firstScheduled, ended int64
+	prompt, output                           int
+	tokens                                   []int64 // when each token was written
+	reason                                   Finish
+	fault                                    Fault
+}
+
+// emission is the stream's, which has ended.
+func (st *stream) emission(ended int64) emission {
+	e := emission{id: st.id, requestID: st.requestID, accepted: st.accepted, arrival: st.arrival, ended: ended,
+		tokens: st.times, reason: st.choices[0].reason, fault: st.fault.Fault}
+	for i := range st.choices {
+		if at := st.choices[i].seq.FirstScheduled; at != 0 && (e.firstScheduled == 0 || at < e.firstScheduled) {
+			e.firstScheduled = at
+		}
+		if i%st.plan.n == 0 {
+			e.prompt += len(st.choices[i].seq.Prompt)
+		}
+		e.output += st.choices[i].tokens
+	}
+	return e
+}
+
+// log writes a line.
+func (l *emissionLog) log(e emission) {
 	if l == nil {
 		return
-	}
-	first := int64(0)
-	for i := range st.choices {
-		if at := st.choices[i].seq.FirstScheduled; at != 0 && (first == 0 || at < first) {
-			first = at
-		}
-	}
-	prompt, output := 0, 0
-	for i := range st.choices {
-		if i%st.plan.n == 0 {
-			prompt += len(st.choices[i].seq.Prompt)
-		}
-		output += st.choices[i].tokens
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := append(l.line[:0], `{"id":"`...)
-	b = append(b, st.id...)
+	b = append(b, e.id...)
 	b = append(b, `","request_id":`...)
-	b = append(b, quoted(st.requestID)...)
+	b = append(b, quoted(e.requestID)...)
 	for _, f := range [...]struct {
 		name  string
 		value int64
-	}{{"accepted_ns", st.accepted}, {"arrival_ns", st.arrival}, {"first_scheduled_ns", first},
-		{"prompt_tokens", int64(prompt)}, {"output_tokens", int64(output)}} {
+	}{{"accepted_ns", e.accepted}, {"arrival_ns", e.arrival}, {"first_scheduled_ns", e.firstScheduled},
+		{"prompt_tokens", int64(e.prompt)}, {"output_tokens", int64(e.output)}} {
 		b = append(b, `,"`...)
 		b = append(b, f.name...)
 		b = append(b, `":`...)
@@ -86,20 +101,20 @@ func (l *emissionLog) log(st *stream, end int64) {
 		b = strconv.AppendInt(b, f.value, 10)
 	}
 	b = append(b, `,"token_ns":[`...)
-	for i, t := range st.times {
+	for i, t := range e.tokens {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(b, t, 10)
 	}
 	b = append(b, `],"end_ns":`...)
-	b = strconv.AppendInt(b, end, 10)
+	b = strconv.AppendInt(b, e.ended, 10)
 	b = append(b, `,"finish_reason":"`...)
-	b = append(b, st.choices[0].reason...)
+	b = append(b, e.reason...)
 	b = append(b, '"')
-	if st.fault.Fault != NoFault {
+	if e.fault != NoFault {
 		b = append(b, `,"fault":"`...)
-		b = append(b, st.fault.Fault...)
+		b = append(b, e.fault...)
 		b = append(b, '"')
 	}
 	l.line = append(b, "}\n"...)

@@ -130,7 +130,7 @@ func (st *stream) stamp(c chunk, now int64) {
 // finish ends the request once everything is written: the log, then the
 // connection.
 func (st *stream) finish() {
-	st.server.emission.log(st, clock.Now())
+	st.server.emission.log(st.emission(clock.Now()))
 	st.server.leave(st)
 	if st.reset {
 		st.conn.reset()
