@@ -110,7 +110,7 @@ func (g *Generator) start(ctx context.Context, r Rung) (*run, error) {
 		return nil, err
 	}
 	u := &run{g: g, rung: r, issuer: issuer, pacer: newPacer(), idle: make(chan struct{}),
-		prefix: fmt.Sprintf("%s-%d-", g.RunID, r.Index)}
+		prefix: fmt.Sprintf("%s-%d-", g.RunID, r.Index), forced: r.Workload.Sampling.ForceLength && g.Client.Can().ForceLength}
 	if g.newPacer != nil {
 		u.pacer = g.newPacer()
 	}

@@ -30,6 +30,7 @@ type run struct {
 	wg       sync.WaitGroup
 	idle     chan struct{} // closed once the load has ended and nothing is in flight
 	prefix   string        // of request ids
+	forced   bool          // output lengths are asked for and the target can
 
 	// The issue loop's own: what the window costs this process.
 	meter              *record.HealthMeter

@@ -63,7 +63,7 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 		u.recorder.Add(t)
 		return u.done(s.User, false, 0)
 	}
-	t.Asked, t.InputAsked, t.InputExact = item.Output, item.Input, item.Exact
+	t.Asked, t.Forced, t.InputAsked, t.InputExact = item.Output, u.forced, item.Input, item.Exact
 	out := w.send(item, t)
 	t.Censored = out.Class == backends.Cancelled && u.ctx.Err() != nil
 	t.Finish(out)

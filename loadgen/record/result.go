@@ -121,7 +121,7 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		InFlightMean: out.InFlightMean, InFlightMax: out.InFlightMax,
 		EndedPerS: ratio(y.ended, r.end-r.start).Scale(1e9),
 		MeanTimeS: ratio(y.endedTime, y.ended).Scale(1e-9), Ended: y.ended,
-		BurstyRatio: ratio(y.bursty, y.judged), EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
+		BurstyRatio: ratio(y.bursty, y.judged), Bursty: y.bursty, EstimatedRatio: ratio(y.sources[EventCount], y.requests.Completed),
 		NoITLRatio: ratio(y.noITL, y.icl.samples), InputMismatch: out.Tokens.InputMismatchRatio, InputWrong: y.inputWrong, NotStreamed: y.notStreamed, Overflow: y.overflow(),
 	}
 	f.SendLagMS, f.SendLagAt = y.dueLag.tail()

@@ -65,8 +65,10 @@ type Timeline struct {
 	// Intended for one that waited behind a cap on requests in flight. 0 is
 	// Intended.
 	Due int64
-	// Asked is the output length asked for in tokens, 0 when none was.
-	Asked int
+	// Asked is the output length asked for in tokens, 0 when none was. Forced
+	// says that it was to be exactly that.
+	Asked  int
+	Forced bool
 	// InputAsked is the prompt length asked for in tokens, 0 when unknown.
 	// InputExact says that it was counted, so that the server must count the
 	// same.
@@ -249,6 +251,8 @@ func (t *Timeline) Finish(o backends.Outcome) {
 			t.class = backends.NoOutput
 		case t.tooLong():
 			t.class = backends.TooLong
+		case t.endedEarly():
+			t.warn("ended_early")
 		}
 	}
 	t.bursty = t.burst()

@@ -263,6 +263,26 @@ func TestTimelineLength(t *testing.T) {
 	}
 }
 
+func TestForcedLength(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		forced bool
+		want   bool
+	}{{10, true, true}, {18, true, true}, {19, true, false}, {20, true, false}, {10, false, false}, {-1, true, false}} {
+		got := new(Timeline)
+		got.Reset("r", base, 20)
+		got.Forced = c.forced
+		events := []came{{at: 1, kind: text, running: max(c.tokens, 0)}}
+		if c.tokens < 0 {
+			events = []came{{at: 1, kind: finish}}
+		}
+		play(got, ended(backends.OK, c.tokens), events...)
+		if early := slices.Contains(got.Warnings(), "ended_early"); early != c.want {
+			t.Errorf("%d of 20 tokens, forced %v: warned %v", c.tokens, c.forced, early)
+		}
+	}
+}
+
 func TestTimelineTTFO(t *testing.T) {
 	got := answer(ended(backends.OK, 3), came{at: 100, kind: reasoning}, came{at: 200, kind: reasoning}, came{at: 900, kind: text})
 	if d, ok := got.TTFO(); !ok || d != 900*time.Millisecond {

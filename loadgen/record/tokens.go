@@ -118,6 +118,12 @@ func (t *Timeline) tooLong() bool {
 	return t.Asked > 0 && n > t.longest()
 }
 
+// endedEarly says that the answer is shorter than it was forced to be, by more
+// than the one token that counts of a last token differ by.
+func (t *Timeline) endedEarly() bool {
+	return t.Forced && t.tokens.output >= 0 && t.tokens.output < t.Asked-1
+}
+
 // believe returns the server's count, or -1 when it has none to be believed.
 func (t *Timeline) believe(n int) int {
 	switch {

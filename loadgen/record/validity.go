@@ -21,6 +21,7 @@ const (
 	maxScrapeGaps  = 0.1
 	littlePerUser  = 20 // completions a user, below which Little's law cannot be judged
 	burstRatio     = 0.5
+	warnBurst      = 0.01
 	censoredShare  = 0.05
 	survivorShare  = 0.05
 	defaultBlock   = 16 // tokens of a KV block, where the server does not tell
@@ -63,7 +64,8 @@ type Facts struct {
 	// CachedTokens is the mean number of prompt tokens that came from a prefix
 	// cache, CachedAllowed what was asked for plus template and block.
 	CachedTokens, CachedAllowed Value
-	BurstyRatio                 Value
+	BurstyRatio                 Value // of the answers long enough to be judged
+	Bursty                      int64
 	EstimatedRatio              Value // requests whose tokens are counted as events
 	NoITLRatio                  Value
 	InputMismatch               Value // of prompt lengths, asked for and told by the server
@@ -277,6 +279,8 @@ func (out *findings) notes(f Facts) {
 	}
 	note(f.BurstyRatio.Or(0) > burstRatio, reason("buffered_stream", f.BurstyRatio, Known(burstRatio),
 		"the stream is buffered on its way, or not a stream at all: tokens come in bursts after silence; ITL is not known"))
+	note(f.BurstyRatio.Or(0) > warnBurst && f.BurstyRatio.Or(0) <= burstRatio, reason("buffered_answers", Known(float64(f.Bursty)), Known(0),
+		"%d answers came in bursts after silence, as if they were buffered on their way: their gaps are in ITL", f.Bursty))
 	note(f.NotStreamed > 0, reason("not_streamed", Known(float64(f.NotStreamed)), Known(0),
 		"%d answers came at once although a stream was asked for; they have no TTFT", f.NotStreamed))
 	note(f.EstimatedRatio.Or(0) > 0, reason("tokens_estimated", f.EstimatedRatio, Known(0),

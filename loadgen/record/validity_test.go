@@ -79,6 +79,8 @@ func TestJudge(t *testing.T) {
 		{"invalid outweighs inconclusive", func(f *Facts) { f.Steady, f.InFlightMax = false, Known(7) }, Invalid, "not_converged", ""},
 
 		{"E138 a buffered stream", func(f *Facts) { f.BurstyRatio = Known(0.6) }, Valid, "", "buffered_stream"},
+		{"a tenth of the answers buffered", func(f *Facts) { f.BurstyRatio, f.Bursty = Known(0.1), 40 }, Valid, "", "buffered_answers"},
+		{"one answer buffered", func(f *Facts) { f.BurstyRatio, f.Bursty = Known(0.01), 4 }, Valid, "", ""},
 		{"A54 not streamed", func(f *Facts) { f.NotStreamed = 1 }, Valid, "", "not_streamed"},
 		{"estimated tokens", func(f *Facts) { f.EstimatedRatio = Known(0.1) }, Valid, "", "tokens_estimated"},
 		{"ITL unknown", func(f *Facts) { f.NoITLRatio = Known(1) }, Valid, "", "itl_unknown"},
