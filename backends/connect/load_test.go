@@ -1,12 +1,9 @@
 package connect_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +13,6 @@ import (
 	"github.com/headway-bench/headway/backends/connect"
 	"github.com/headway-bench/headway/backends/internal/wiretest"
 	"github.com/headway-bench/headway/loadgen"
-	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
 	"github.com/headway-bench/headway/profiles"
 )
@@ -31,11 +27,9 @@ type climb struct {
 
 // climbed is what the rungs of a ladder say, and what the server saw of each.
 type climbed struct {
-	rungs []record.Rung
-	lines []record.RequestRecord
-	notes []loadgen.Note
-	good  map[int]int64 // answers under 200
-	bad   map[int]int64 // the others
+	tried
+	good map[int]int64 // answers under 200
+	bad  map[int]int64 // the others
 }
 
 // run climbs from the raw bytes of a socket to the rungs' results.
@@ -43,60 +37,21 @@ func (x climb) run(t *testing.T) climbed {
 	t.Helper()
 	var mu sync.Mutex
 	out := climbed{good: map[int]int64{}, bad: map[int]int64{}}
-	s := wiretest.Serve(t, func(c *wiretest.Conn) bool {
-		answer := about(c.Request)
-		if generates(c.Request) {
-			rung, _ := strconv.Atoi(strings.Split(c.Request.Header.Get("X-Request-Id"), "-")[1])
-			mu.Lock()
-			number := int(out.good[rung] + out.bad[rung])
-			answer = x.answer(rung, number)
-			if strings.HasPrefix(answer, "HTTP/1.1 200") {
-				out.good[rung]++
-			} else {
-				out.bad[rung]++
-			}
-			mu.Unlock()
+	out.tried = trial{asked: 2, answer: func(a asked) script {
+		mu.Lock()
+		defer mu.Unlock()
+		answer := x.answer(a.rung, int(out.good[a.rung]+out.bad[a.rung]))
+		if strings.HasPrefix(answer, "HTTP/1.1 200") {
+			out.good[a.rung]++
+		} else {
+			out.bad[a.rung]++
 		}
-		_, err := io.WriteString(c, answer)
-		return err == nil
-	})
-	client, err := connect.Open(t.Context(), connect.Options{URL: s.URL, Dialect: "vllm", Model: "m", UserStamps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	x.stage.Drain, x.stage.Timeout = profiles.Duration(time.Minute), profiles.Duration(time.Minute)
-	p := &profiles.Profile{
-		Workload: profiles.Workload{InputTokens: profiles.Length{Kind: "fixed", Value: 8}, OutputTokens: profiles.Length{Kind: "fixed", Value: 2}, Prompt: "text"},
-		Load:     x.load, Stage: x.stage,
-	}
-	source, err := prompt.New(t.Context(), prompt.Config{Workload: &p.Workload, Client: client, Run: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := loadgen.NewPlan(p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	ladder := &loadgen.Ladder{Plan: plan,
-		Generators: []*loadgen.Generator{{Client: client, Source: source, Log: record.NewRequestLog(&log, true), RunID: "run"}},
-		OnRung: func(_ int, r record.Rung, _ record.Histograms) error {
-			out.rungs = append(out.rungs, r)
-			return nil
-		},
-		OnNote: func(n loadgen.Note) { out.notes = append(out.notes, n) }}
-	if err := ladder.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for line, err := range record.ReadRequests(&log) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.lines = append(out.lines, line)
-	}
-	mu.Lock()
-	defer mu.Unlock()
+		return atOnce(answer, 0)
+	}, edit: func(p *profiles.Profile) {
+		drain, timeout := p.Stage.Drain, p.Stage.Timeout
+		p.Load, p.Stage = x.load, x.stage
+		p.Stage.Drain, p.Stage.Timeout = drain, timeout
+	}}.run(t)
 	return out
 }
 
@@ -172,7 +127,7 @@ func TestWarmupIsInNoFigure(t *testing.T) {
 	got := climb{
 		load: users(1),
 		stage: profiles.Stage{Warmup: profiles.Warmup{Fixed: profiles.Duration(warmup)}, Measure: profiles.Duration(50 * time.Millisecond),
-			MaxDuration: profiles.Duration(warmup + 100*time.Millisecond), Repeats: 1},
+			MinRequests: 1, MaxDuration: profiles.Duration(time.Minute), Repeats: 1}, // until one of the window has failed
 		answer: func(_, number int) string {
 			if number < 4 {
 				return twoTokens
