@@ -31,7 +31,7 @@ func (f fields) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(e.value)
+		value, err := marshalValue(e.value)
 		if err != nil {
 			return nil, err
 		}
@@ -44,6 +44,14 @@ func (f fields) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+// marshalValue is JSON that is YAML, too: a number without an exponent.
+func marshalValue(v any) ([]byte, error) {
+	if f, ok := v.(float64); ok {
+		return []byte(flowText(f)), nil
+	}
+	return json.Marshal(v)
 }
 
 // YAML writes the profile so that Parse gives an equal one.

@@ -180,6 +180,25 @@ func Default() *Profile {
 	return p
 }
 
+// lengthSources says which file gives the lengths of prompts and of answers: a
+// data set, a trace, or "" for none. A file of conversations has prompts only.
+func (p *Profile) lengthSources() (input, output string) {
+	w := &p.Workload
+	if p.Load.Open != nil && p.Load.Open.Trace != nil {
+		input, output = LengthTrace, LengthTrace
+	}
+	switch {
+	case w.Dataset != nil:
+		input = LengthDataset
+		if output == "" {
+			output = LengthDataset
+		}
+	case w.Conversation != nil && w.Conversation.File != "":
+		input = LengthDataset
+	}
+	return input, output
+}
+
 // complete fills in what follows from other fields.
 func (p *Profile) complete() {
 	if p.Stage.MaxDuration == 0 {
@@ -188,17 +207,12 @@ func (p *Profile) complete() {
 	if p.Workload.Prefix.SharedTokens > 0 && p.Workload.Prefix.Groups == 0 {
 		p.Workload.Prefix.Groups = 1
 	}
-	source := ""
-	switch open := p.Load.Open; {
-	case p.Workload.Dataset != nil || p.Workload.Conversation != nil && p.Workload.Conversation.File != "":
-		source = LengthDataset
-	case open != nil && open.Trace != nil:
-		source = LengthTrace
+	input, output := p.lengthSources()
+	if p.Workload.InputTokens.Kind == "" {
+		p.Workload.InputTokens.Kind = input
 	}
-	for _, length := range []*Length{&p.Workload.InputTokens, &p.Workload.OutputTokens} {
-		if length.Kind == "" {
-			length.Kind = source
-		}
+	if p.Workload.OutputTokens.Kind == "" {
+		p.Workload.OutputTokens.Kind = output
 	}
 	if c := p.Workload.Conversation; c != nil {
 		if p.Workload.Prompt == "auto" {

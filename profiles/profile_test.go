@@ -114,7 +114,7 @@ func TestParseForms(t *testing.T) {
 		{"lognormal in a block", "input_tokens: 128", "input_tokens:\n    lognormal:\n      mean: 9\n      stddev: 4\n      max: 30", input, Length{Kind: LengthLognormal, Mean: 9, StdDev: 4, Min: 1, Max: 30}},
 		{"values", "input_tokens: 128", "input_tokens: {values: [1, 5, 5]}", input, Length{Kind: LengthEmpirical, Values: []int{1, 5, 5}}},
 		{"lengths of a dataset", "input_tokens: 128", "dataset: {file: a.jsonl}", input, Length{Kind: LengthDataset}},
-		{"one length of a dataset", "input_tokens: 128", "dataset: {file: a.jsonl}\n  input_tokens: 7", input, Fixed(7)},
+		{"one length of a dataset", "input_tokens: 128", "dataset: {file: a.jsonl}", func(p *Profile) any { return p.Workload.OutputTokens }, Fixed(32)},
 		{"lengths of a trace", "input_tokens: 128\n  output_tokens: 32\n  sampling: {temperature: 0}\nload:\n  closed: {concurrency: [1, 2]}", "sampling: {temperature: 0}\nload:\n  open: {trace: {file: t.jsonl}}", input, Length{Kind: LengthTrace}},
 		{"no pause", "[1, 2]}", "[1, 2], think_time: 0s}", think, ThinkTime{}},
 		{"fixed pause", "[1, 2]}", "[1, 2], think_time: 1.5s}", think, ThinkTime{Kind: ThinkFixed, Mean: Duration(1500 * time.Millisecond)}},
@@ -168,6 +168,13 @@ func jsonRoundTrip(t *testing.T, p *Profile) {
 	}
 }
 
+// TestJSONOfSmallNumbers: an exponent without a point is no number in YAML.
+func TestJSONOfSmallNumbers(t *testing.T) {
+	for _, stddev := range []string{"0.0000001", "0." + strings.Repeat("0", 320) + "5", "0.3", "12345678.123456789"} {
+		jsonRoundTrip(t, parse(t, strings.Replace(minimal, "input_tokens: 128", "input_tokens: {mean: 9, stddev: "+stddev+", min: 1, max: 99}", 1)))
+	}
+}
+
 func TestJSONIsReadable(t *testing.T) {
 	p := parse(t, strings.Replace(minimal, "input_tokens: 128", "input_tokens: {lognormal: {mean: 9, stddev: 4, min: 2, max: 30}}", 1))
 	text, err := json.Marshal(p)
@@ -207,6 +214,9 @@ func TestParseFaults(t *testing.T) {
 		{"mean outside", "input_tokens: 128", "input_tokens: {mean: 100, stddev: 1, max: 50}", `the mean 100 lies outside 1 to 50`},
 		{"no values", "input_tokens: 128", "input_tokens: {values: []}", `workload.input_tokens: has no values`},
 		{"dataset without one", "input_tokens: 128", "input_tokens: dataset", `comes from a dataset, and there is none; name the file in workload.dataset`},
+		{"length beside a dataset", "input_tokens: 128", "input_tokens: 128\n  dataset: {file: a.jsonl}", `t.yaml:8:17: workload.input_tokens: 128 tokens have no effect: a dataset gives the length of each request; remove it, or write dataset`},
+		{"length beside a trace", "closed: {concurrency: [1, 2]}", "open: {trace: {file: t.jsonl}}", `t.yaml:9:18: workload.output_tokens: 32 tokens have no effect: a trace gives`},
+		{"conversations without a length of answers", "input_tokens: 128\n  output_tokens: 32", "conversation: {file: c.jsonl}", `workload.output_tokens: is missing; write a token count, such as output_tokens: 128`},
 		{"prompt of a file", "input_tokens: 128", "input_tokens: 128\n  prompt: {dataset: a.jsonl}", `workload.prompt: needs one value, not a mapping; name the file of prompts in workload.dataset.file`},
 		{"prefix longer than the prompt", "input_tokens: 128", "input_tokens: 128\n  prefix: {shared_tokens: 200}", `t.yaml:9:27: workload.prefix.shared_tokens: 200 is more than the 128 tokens of the shortest prompt`},
 		{"temperature", "temperature: 0", "temperature: -1", `t.yaml:10:27: workload.sampling.temperature: -1 is out of range`},
@@ -367,6 +377,14 @@ func TestParseBoundsItsFaults(t *testing.T) {
 	}
 }
 
+// TestParseRefusesLongLists: they would take the YAML parser minutes.
+func TestParseRefusesLongLists(t *testing.T) {
+	_, err := Parse(strings.NewReader(strings.Replace(minimal, "concurrency: [1, 2]", "concurrency: ["+strings.Repeat("1,", 100_000)+"1]", 1)), "p.yaml")
+	if err == nil || !strings.Contains(err.Error(), "more than 40000 words and signs") {
+		t.Errorf("%.300v", err)
+	}
+}
+
 func TestParseTakesAByteOrderMark(t *testing.T) {
 	if _, err := Parse(strings.NewReader("\ufeff"+minimal), "bom.yaml"); err != nil {
 		t.Error(err)
@@ -402,6 +420,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte(minimal + "matrix: {input_tokens: [1, {uniform: [1, 2]}]}\nslo: {tps_p05: \">=20\"}\n"))
+	f.Add([]byte(strings.Replace(minimal, "input_tokens: 128", "input_tokens: {mean: 9, stddev: 0.0000001, min: 1, max: 99}", 1)))
 	f.Add([]byte(minimal + "about: \"\\x01 \\u00e9 # : {\"\nslo: ttft_p95=5ms\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse(strings.NewReader(string(text)), "fuzz.yaml")

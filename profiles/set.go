@@ -12,7 +12,8 @@ import (
 
 // Set overrides one field by its dotted path, as --set path=value does. It is
 // as strict as Parse and leaves p unchanged when it fails, with Errors. Lists
-// may omit their brackets. Setting a mode of load replaces the other modes.
+// may omit their brackets. Setting a mode of load replaces the other modes, and
+// naming a data set or a trace the lengths that come from it.
 // Faults between several fields are left to Validate, so that they can be set
 // one after another.
 func (p *Profile) Set(path, value string) error { return p.set(path, value).or() }
@@ -31,6 +32,7 @@ func (p *Profile) set(path, value string) Errors {
 	if len(d.errs) > 0 {
 		return d.errs
 	}
+	next.takeLengths(p)
 	next.complete()
 	for _, e := range next.check() {
 		if e.Field == path || strings.HasPrefix(e.Field, path+".") || strings.HasPrefix(e.Field, path+"[") {
@@ -42,6 +44,19 @@ func (p *Profile) set(path, value string) Errors {
 	}
 	*p = *next
 	return nil
+}
+
+// takeLengths drops the lengths that a file gives instead, when it was not named
+// before.
+func (p *Profile) takeLengths(before *Profile) {
+	input, output := p.lengthSources()
+	wasInput, wasOutput := before.lengthSources()
+	if input != wasInput && input != "" {
+		p.Workload.InputTokens = Length{}
+	}
+	if output != wasOutput && output == LengthTrace {
+		p.Workload.OutputTokens = Length{}
+	}
 }
 
 // only drops the modes of load besides the named one.

@@ -28,6 +28,8 @@ func TestSet(t *testing.T) {
 		{"workload.sampling.temperature", "0.7", func(p *Profile) any { return *p.Workload.Sampling.Temperature }, 0.7},
 		{"workload.sampling.force_length", "false", func(p *Profile) any { return p.Workload.Sampling.ForceLength }, false},
 		{"workload.dataset.file", "a.jsonl", func(p *Profile) any { return p.Workload.Dataset }, &Dataset{File: "a.jsonl"}},
+		{"workload.dataset.file", "a.jsonl", lengths, []Length{{Kind: LengthDataset}, Fixed(128)}},
+		{"load.open.trace.file", "t.jsonl", lengths, []Length{{Kind: LengthTrace}, {Kind: LengthTrace}}},
 		{"load.closed.concurrency", "1,2,4", func(p *Profile) any { return p.Load.Closed.Concurrency }, []int{1, 2, 4}},
 		{"load.closed.concurrency", "[1, 2]", func(p *Profile) any { return p.Load.Closed.Concurrency }, []int{1, 2}},
 		{"load.closed.think_time", "{exponential: 2s}", think, ThinkTime{Kind: ThinkExponential, Mean: Duration(2 * time.Second)}},
@@ -62,6 +64,8 @@ func TestSet(t *testing.T) {
 		})
 	}
 }
+
+func lengths(p *Profile) any { return []Length{p.Workload.InputTokens, p.Workload.OutputTokens} }
 
 func TestSetFaults(t *testing.T) {
 	for _, test := range []struct{ path, value, want string }{

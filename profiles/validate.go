@@ -122,21 +122,9 @@ func (c *checker) facts(p *Profile) {
 func (c *checker) workload(p *Profile) {
 	w := &p.Workload
 	c.oneOf("workload.prompt", w.Prompt, "auto", "token-ids", "text", "conversation")
-	fromFile := w.Dataset != nil || w.Conversation != nil && w.Conversation.File != ""
-	fromTrace := p.Load.Open != nil && p.Load.Open.Trace != nil
-	for _, l := range []struct {
-		field  string
-		length Length
-	}{{"workload.input_tokens", w.InputTokens}, {"workload.output_tokens", w.OutputTokens}} {
-		switch l.length.Kind {
-		case LengthDataset:
-			c.require(fromFile, l.field, "name the file in workload.dataset", "comes from a dataset, and there is none")
-		case LengthTrace:
-			c.require(fromTrace, l.field, "name the file in load.open.trace", "comes from a trace, and there is none")
-		default:
-			c.length(l.field, l.length)
-		}
-	}
+	input, output := p.lengthSources()
+	c.lengthFrom("workload.input_tokens", w.InputTokens, input, input != "")
+	c.lengthFrom("workload.output_tokens", w.OutputTokens, output, output == LengthTrace)
 	if w.Dataset != nil {
 		c.require(w.Dataset.File != "", "workload.dataset.file", "name the file with the prompts", "is missing")
 		if w.Dataset.Format != "" {
@@ -160,6 +148,22 @@ func (c *checker) workload(p *Profile) {
 	}
 	within(c, "workload.cancel.share", w.Cancel.Share, 0, 1)
 	within(c, "workload.cancel.after_tokens", w.Cancel.AfterTokens, 0, maxLength)
+}
+
+// lengthFrom checks a length that a file may give, by its kind: source, or "".
+// Where the file alone decides, only then is another length refused.
+func (c *checker) lengthFrom(field string, l Length, source string, decides bool) {
+	switch {
+	case l.Kind == source && source != "":
+	case decides:
+		c.fail(field, "remove it, or write "+source, "%s tokens have no effect: a %s gives the length of each request", l, source)
+	case l.Kind == LengthDataset:
+		c.fail(field, "name the file in workload.dataset", "comes from a dataset, and there is none")
+	case l.Kind == LengthTrace:
+		c.fail(field, "name the file in load.open.trace", "comes from a trace, and there is none")
+	default:
+		c.length(field, l)
+	}
 }
 
 // length checks a distribution of counts of at least 1.

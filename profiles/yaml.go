@@ -11,9 +11,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxDepth bounds how deep a text nests: the YAML parser takes memory with the
-// square of the depth.
-const maxDepth = 100
+// Bounds of a text: the YAML parser takes memory with the square of the depth,
+// and time with the square of the words.
+const (
+	maxDepth = 100
+	maxWords = 40_000
+)
 
 // parseYAML parses text, or tells its first fault and where it stands.
 func parseYAML(text []byte) (*ast.File, *Error) {
@@ -21,6 +24,11 @@ func parseYAML(text []byte) (*ast.File, *Error) {
 	if deep := tooDeep(tokens); deep != nil {
 		return nil, &Error{Line: deep.Position.Line, Column: deep.Position.Column,
 			Message: fmt.Sprintf("nests deeper than %d", maxDepth), Hint: "a profile takes five levels; is this the right file?"}
+	}
+	if len(tokens) > maxWords {
+		p := tokens[maxWords].Position
+		return nil, &Error{Line: p.Line, Column: p.Column,
+			Message: fmt.Sprintf("has more than %d words and signs", maxWords), Hint: "a profile takes some hundred; is this the right file?"}
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err == nil {
