@@ -21,16 +21,17 @@ func (o *overrides) field(fl *pflag.FlagSet, flag, path, help string) {
 	*o = append(*o, override{flag, path})
 }
 
-// workload adds the flags that say what is sent, how and for how long.
+// workload adds the flags that say what is sent, how and for how long. The load
+// comes first, since a trace has lengths of its own.
 func (o *overrides) workload(fl *pflag.FlagSet) {
-	o.field(fl, "input-tokens", "workload.input_tokens", "input length in tokens")
-	o.field(fl, "output-tokens", "workload.output_tokens", "output length in tokens")
 	o.field(fl, "concurrency", "load.closed.concurrency", "closed loop: users of each rung, as 1,2,4,8")
 	o.field(fl, "rate", "load.open.rate", "open loop: requests per second of each rung, as 1,2,4")
 	o.field(fl, "arrivals", "load.open.arrivals", "open loop: constant, poisson or gamma")
 	o.field(fl, "max-in-flight", "load.open.max_in_flight", "open loop: requests in flight at most; waiting counts in the response time")
 	o.field(fl, "offline", "load.offline.requests", "send so many requests at once")
-	o.field(fl, "measure", "stage.measure", "length of a rung's measured window, as 30s")
+	o.field(fl, "input-tokens", "workload.input_tokens", "input length in tokens")
+	o.field(fl, "output-tokens", "workload.output_tokens", "output length in tokens")
+	o.field(fl, "measure", "stage.measure", "length of a rung's measured window, as 30s; longer where --min-requests takes longer")
 	o.field(fl, "warmup", "stage.warmup", "auto, or a time before the window, as 5s")
 	o.field(fl, "drain", "stage.drain", "how long requests may still end after the window")
 	o.field(fl, "min-requests", "stage.min_requests", "requests that a window holds at least")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,10 @@ import (
 )
 
 // row is one prompt of a data set.
-type row struct{ text string }
+type row struct {
+	text   string
+	output int // tokens of the answer, 0 where the file does not tell
+}
 
 // maxRow bounds one line of a data set, and maxDataset a file that is one JSON
 // value, in bytes.
@@ -25,6 +29,9 @@ const (
 	maxRow     = 16 << 20
 	maxDataset = 1 << 30
 )
+
+// outputField holds the length of an answer in JSON lines.
+const outputField = "output_tokens"
 
 // fields are tried in JSON lines when none is named.
 var fields = []string{"prompt", "text", "question", "instruction", "input", "content"}
@@ -44,6 +51,15 @@ func readDataset(d profiles.Dataset) ([]row, error) {
 		return nil, fmt.Errorf("workload.dataset: %w", err)
 	}
 	return rows, nil
+}
+
+// answered checks that every row has the length of its answer.
+func answered(rows []row) error {
+	if n := slices.IndexFunc(rows, func(r row) bool { return r.output == 0 }); n >= 0 {
+		return fmt.Errorf("workload.output_tokens: prompt %d of the data set has no length of its answer (%s, in JSON lines); "+
+			"give one for all, such as output_tokens: 128", n+1, outputField)
+	}
+	return nil
 }
 
 func parseDataset(r io.Reader, name, format, field string) ([]row, error) {
@@ -68,7 +84,7 @@ func parseDataset(r io.Reader, name, format, field string) ([]row, error) {
 		rows, err = jsonLines(b, name, field)
 	case "text":
 		err = eachLine(b, name, func(_ int, line string) error {
-			rows = append(rows, row{line})
+			rows = append(rows, row{text: line})
 			return nil
 		})
 	default:
@@ -124,11 +140,20 @@ func jsonLines(r io.Reader, name, field string) ([]row, error) {
 			return fmt.Errorf("no field %s of text; its fields are %s: name one in workload.dataset.field", named(field), keys(object))
 		}
 		if text != "" {
-			rows = append(rows, row{text})
+			rows = append(rows, row{text, outputTokens(object[outputField])})
 		}
 		return nil
 	})
 	return rows, err
+}
+
+// outputTokens reads the length of an answer, 0 where it is none.
+func outputTokens(raw json.RawMessage) int {
+	var n int
+	if json.Unmarshal(raw, &n) != nil || n < 0 || n > math.MaxInt32 {
+		return 0
+	}
+	return n
 }
 
 func isText(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
@@ -168,7 +193,7 @@ func shareGPT(r io.Reader, name string) ([]row, error) {
 		for _, turn := range c.Conversations {
 			if turn.From == "human" || turn.From == "user" {
 				if turn.Value != "" {
-					rows = append(rows, row{turn.Value})
+					rows = append(rows, row{text: turn.Value})
 				}
 				break
 			}
@@ -184,7 +209,11 @@ func shareGPT(r io.Reader, name string) ([]row, error) {
 // salt of its own, so that a repeated prompt finds no cached one.
 func (s *Source) fromRow(it *Item, seed uint64, k int64) {
 	n := int64(len(s.rows))
-	it.Prompt = s.prompt(s.rows[permute(draw.New(seed, streamTokens).Uint64(), k%n, n)].text)
+	r := s.rows[permute(draw.New(seed, streamTokens).Uint64(), k%n, n)]
+	it.Prompt = s.prompt(r.text)
+	if s.cfg.Workload.OutputTokens.Kind == profiles.LengthDataset {
+		it.Output = r.output
+	}
 	it.CacheSalt = fmt.Sprintf("%016x", draw.Mix(s.salt, seed, uint64(k)))
 }
 

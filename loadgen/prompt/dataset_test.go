@@ -106,6 +106,34 @@ func TestDatasetItems(t *testing.T) {
 	}
 }
 
+// TestDatasetGivesTheLengthsOfAnswers asks for the length that stands beside
+// each prompt, and never for an answer of 0 tokens.
+func TestDatasetGivesTheLengthsOfAnswers(t *testing.T) {
+	open := func(text string) (*Source, error) {
+		file := filepath.Join(t.TempDir(), "d.jsonl")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := &profiles.Workload{OutputTokens: profiles.Length{Kind: profiles.LengthDataset}, Dataset: &profiles.Dataset{File: file}}
+		return New(t.Context(), Config{Workload: w, Client: &target{can: backends.Capabilities{Chat: true}}})
+	}
+	s, err := open("{\"prompt\": \"one\", \"output_tokens\": 3}\n{\"prompt\": \"two\", \"output_tokens\": 5}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"one": 3, "two": 5}
+	for _, it := range items(t, s, 1, 4) {
+		if text := spoken(it.Prompt); it.Output != want[text] {
+			t.Errorf("%q: %d tokens asked for, want %d", text, it.Output, want[text])
+		}
+	}
+	for name, second := range map[string]string{"none": `{"prompt": "two"}`, "text": `{"prompt": "two", "output_tokens": "5"}`, "zero": `{"prompt": "two", "output_tokens": 0}`} {
+		if _, err := open(`{"prompt": "one", "output_tokens": 3}` + "\n" + second); err == nil || !strings.Contains(err.Error(), "workload.output_tokens: prompt 2 of the data set has no length") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
 func TestTalksCarryTheirHistory(t *testing.T) {
 	w := &profiles.Workload{InputTokens: fixed(40), OutputTokens: fixed(5), Prompt: "conversation",
 		Conversation: &profiles.Conversation{Turns: fixed(3), ThinkTime: profiles.Duration(time.Second)}}

@@ -63,6 +63,9 @@ func New(ctx context.Context, c Config) (*Source, error) {
 			return nil, err
 		}
 		s.rows, s.form = rows, ByDataset
+		if c.Workload.OutputTokens.Kind == profiles.LengthDataset {
+			return s, answered(rows)
+		}
 		return s, nil
 	}
 	if v := c.Workload.Conversation; v != nil && v.File != "" {
