@@ -47,10 +47,7 @@ func doubts(r *bundle.Result) []fact {
 	}
 	for i := range r.Rungs {
 		g := &r.Rungs[i]
-		at := "load " + loadOf(g)
-		if g.Repeat > 0 {
-			at += fmt.Sprintf(", repeat %d", g.Repeat+1)
-		}
+		at := "load " + repeatOf(g)
 		for _, reason := range g.Reasons {
 			out = append(out, fact{string(g.Verdict), at + ": " + reason.Message})
 		}

@@ -131,6 +131,14 @@ func loadOf(g *record.Rung) string {
 	}
 }
 
+// repeatOf is loadOf, and which repeat of it where it is not the first.
+func repeatOf(g *record.Rung) string {
+	if g.Repeat == 0 {
+		return loadOf(g)
+	}
+	return fmt.Sprintf("%s, repeat %d", loadOf(g), g.Repeat+1)
+}
+
 // open says that a result's headlines are response times.
 func open(r *bundle.Result) bool { return len(r.Rungs) > 0 && r.Rungs[0].Mode == record.Open }
 

@@ -87,6 +87,41 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
+// Every form says how load was offered, for how long, and the limits; the page
+// tells repeats apart and says a status once.
+func TestRunConditionsAreSaid(t *testing.T) {
+	closed := bundletest.Result()
+	closed.Rungs[7].Repeat = 1
+	closed.Knee.Status = knee.NotReached
+	open := variants()["open"]
+	open.Profile.Load = profiles.Load{Open: &profiles.OpenLoad{Rate: []float64{1}, Arrivals: "poisson"}}
+	open.Profile.Stage.Warmup = profiles.Warmup{Fixed: profiles.Duration(5e9)}
+	html := func(b *bytes.Buffer, r *bundle.Result) error { return render.HTML(b, &bundle.Bundle{Result: r}) }
+	table := func(b *bytes.Buffer, r *bundle.Result) error { return render.Table(b, r, render.Options{}) }
+	for _, tt := range []struct {
+		name  string
+		write func(*bytes.Buffer, *bundle.Result) error
+		r     *bundle.Result
+		want  string
+	}{
+		{"table, closed loop", table, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests, repeats 1, limits itl_p95<=50ms, ttft_p95<=500ms"},
+		{"markdown, open loop", func(b *bytes.Buffer, r *bundle.Result) error { return render.Markdown(b, r) }, open, "open loop, poisson arrivals, warm-up 5s"},
+		{"page, closed loop", html, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests"},
+		{"page, a repeat", html, closed, "<td>128, repeat 2</td><td class=\"text\">TTFT, ms</td>"},
+		{"page, a knee that was not reached", html, closed, "<bdi>throughput still grows at the highest load; add higher loads"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := tt.write(&b, tt.r); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, tt.want) {
+				t.Errorf("it lacks %q:\n%.600s", tt.want, text)
+			}
+		})
+	}
+}
+
 // A verdict has one word in every form, and what no valid rung shows is marked.
 func TestInconclusiveIsSaid(t *testing.T) {
 	r := variants()["inconclusive"]

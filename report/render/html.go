@@ -266,7 +266,8 @@ func cards(r *bundle.Result) []card {
 func kneeCard(k *knee.Knee) card {
 	c := card{Name: "Knee", Big: strings.ReplaceAll(string(k.Status), "_", " ")}
 	if k.Status != knee.Found {
-		c.Lines = append(c.Lines, cardLine{"", text.Plain(kneeText(k))})
+		_, why, _ := strings.Cut(kneeText(k), ": ")
+		c.Lines = append(c.Lines, cardLine{"", text.Plain(why)})
 		return c
 	}
 	c.Big, c.Unit = brief(k.InFlight), "in flight"
@@ -337,7 +338,7 @@ func distRows(r *bundle.Result) [][]string {
 			if d.Count == 0 && !d.Mean.OK() {
 				return
 			}
-			row := []string{loadOf(g), name, strconv.FormatInt(d.Count, 10)}
+			row := []string{repeatOf(g), name, strconv.FormatInt(d.Count, 10)}
 			for _, s := range []string{"mean", "p05", "p50", "p90", "p95", "p99", "p999", "max"} {
 				row = append(row, full(*d.Stat(s)))
 			}
@@ -364,7 +365,7 @@ func healthRows(r *bundle.Result) (head []string, rows [][]string) {
 		if t == nil {
 			t = &record.Telemetry{}
 		}
-		rows = append(rows, []string{loadOf(g), full(g.Client.CPURatio.Scale(100)), full(g.Client.SchedulingLatencyP99ms), full(g.Client.GCPauseP99ms),
+		rows = append(rows, []string{repeatOf(g), full(g.Client.CPURatio.Scale(100)), full(g.Client.SchedulingLatencyP99ms), full(g.Client.GCPauseP99ms),
 			full(g.SendLag.P99), full(g.ReceiveLag.P99), full(g.MergedReadRatio.Scale(100)), text.Plain(g.Stamps),
 			strconv.FormatInt(g.Client.Connections, 10), strconv.FormatInt(g.Requests.Reconnects, 10),
 			full(t.KVCacheUsageMax.Scale(100)), full(t.RequestsRunningMean), full(t.RequestsWaitingMean), full(t.Preemptions),
@@ -413,10 +414,7 @@ func timelineViews(n named, several bool) ([]timelineView, error) {
 		if t == nil || t.used == 0 {
 			continue
 		}
-		name := "load " + loadOf(g)
-		if g.Repeat > 0 {
-			name += fmt.Sprintf(", repeat %d", g.Repeat+1)
-		}
+		name := "load " + repeatOf(g)
 		if several {
 			name = n.name + ": " + name
 		}

@@ -24,6 +24,7 @@ func identity(r *bundle.Result) []fact {
 		{"precision", fmt.Sprintf("weights %s, KV cache %s", known(p.Precision.Weights), known(p.Precision.KVCache))},
 		{"lengths", lengthsText(r)},
 		{"sampling", samplingText(r)},
+		{"load", offeredText(r)},
 		{"engine", engineText(r)},
 		{"settings", settingsText(r)},
 		{"run", runText(r)},
@@ -121,6 +122,43 @@ func samplingText(r *bundle.Result) string {
 		text += ", length not forced"
 	}
 	return text
+}
+
+// offeredText is how load was offered and for how long it was measured, and the
+// limits that it was to be held to.
+func offeredText(r *bundle.Result) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	p := &r.Profile
+	switch {
+	case p.Load.Open != nil && p.Load.Open.Trace != nil:
+		add("open loop, arrivals of a trace")
+	case p.Load.Open != nil:
+		add("open loop, %s arrivals", known(p.Load.Open.Arrivals))
+	case p.Load.Closed != nil:
+		add("closed loop")
+	case p.Load.Offline != nil:
+		add("offline, all requests at once")
+	}
+	if s := p.Stage; s.Measure > 0 {
+		warmup := "auto"
+		if !s.Warmup.Auto {
+			warmup = s.Warmup.Fixed.String()
+		}
+		add("warm-up %s", warmup)
+		add("windows of at least %s and %d requests", s.Measure, s.MinRequests)
+		add("repeats %d", max(s.Repeats, 1))
+	}
+	if limits, err := p.SLO.List(); err == nil {
+		for i, l := range limits {
+			if i == 0 {
+				add("limits %s", l)
+			} else {
+				add("%s", l)
+			}
+		}
+	}
+	return known(strings.Join(parts, ", "))
 }
 
 func engineText(r *bundle.Result) string {

@@ -84,7 +84,23 @@
     }
   });
 
-  // labels writes the names of bands and limits above the series.
+  // nearest is how close the lines of a chart come to a height between two
+  // places across, in pixels.
+  const nearest = (chart, u, from, to, height) => {
+    let near = Infinity;
+    for (const s of chart.series) s.x.forEach((x, i) => {
+      const j = Math.min(i + 1, s.x.length - 1);
+      const [x1, y1, x2, y2] = [u.valToPos(x, "x", true), u.valToPos(s.y[i], "y", true), u.valToPos(s.x[j], "x", true), u.valToPos(s.y[j], "y", true)];
+      for (let k = 0; k <= 8; k++) {
+        const px = x1 + (x2 - x1) * k / 8;
+        if (px >= from && px <= to) near = Math.min(near, Math.abs(y1 + (y2 - y1) * k / 8 - height));
+      }
+    });
+    return near;
+  };
+
+  // labels writes the names of bands and limits above the series; a limit's at
+  // the end where the lines are further from it.
   const labels = (chart) => (u) => clipped(u, (c, b, px) => {
     c.font = 11 * px + "px system-ui, sans-serif"; c.textBaseline = "middle"; c.textAlign = "left";
     const text = (s, x, y, ink) => {
@@ -100,8 +116,9 @@
       text(k.label, x, b.top + (10 + 15 * i) * px, css("--soft"));
     });
     for (const l of chart.limits) {
-      const w = c.measureText(l.label).width;
-      text(l.label, b.left + b.width - w - 6 * px, u.valToPos(l.y, "y", true) - 9 * px, color(8));
+      const w = c.measureText(l.label).width, y = u.valToPos(l.y, "y", true) - 9 * px;
+      const ends = [b.left + b.width - w - 6 * px, b.left + 6 * px].map((x) => [x, nearest(chart, u, x, x + w, y)]);
+      text(l.label, ends[ends[1][1] > ends[0][1] ? 1 : 0][0], y, color(8));
     }
   });
 
