@@ -286,8 +286,7 @@ func TestBuffered(t *testing.T) {
 	const tokens, pause = 32, 5 * time.Millisecond
 	words := func(n int) string { return strings.Repeat(data(word("w")), n) }
 	tail := say(length, usage(tokens), done)
-	bursts := framed(piece{words(8), 8}, piece{words(8), 8}, piece{words(8), 8}, piece{words(8), 8}, tail)
-	bursts.works = map[int]time.Duration{2: 8 * pause, 3: 8 * pause, 4: 8 * pause}
+	bursts := framed(piece{words(tokens / 2), tokens / 2}, piece{words(tokens / 2), tokens / 2}, tail).slow(2, 8*pause)
 	fake := framed(say(role), piece{words(tokens) + data(length, usage(tokens), done), tokens + 2}).slow(2, 8*pause)
 	var even []piece
 	works := map[int]time.Duration{}
