@@ -35,16 +35,16 @@ func TestFloods(t *testing.T) {
 		err               string
 		most              int // bytes that are read
 	}{
-		{"a line", untilClosed + "data: ", "x", backends.Malformed, "limit of 8388608", 17 * mib},
-		{"a line in one chunk", wiretest.Head + "7fffffffffffffff\r\ndata: ", "x", backends.Malformed, "limit of 8388608", 17 * mib},
-		{"an event of many lines", untilClosed, "data: x\n", backends.Malformed, "limit of 8388608", 17 * mib},
-		{"a comment", untilClosed + ": ", "x", backends.Malformed, "limit of 8388608", 17 * mib},
-		{"comments without a blank line", untilClosed, ": ping\n", backends.Malformed, "limit of 8388608", 17 * mib},
+		{"a line", untilClosed + "data: ", "x", backends.Malformed, "limit of 1048576", 3 * mib},
+		{"a line in one chunk", wiretest.Head + "7fffffffffffffff\r\ndata: ", "x", backends.Malformed, "limit of 1048576", 3 * mib},
+		{"an event of many lines", untilClosed, "data: x\n", backends.Malformed, "limit of 1048576", 3 * mib},
+		{"a comment", untilClosed + ": ", "x", backends.Malformed, "limit of 1048576", 3 * mib},
+		{"comments without a blank line", untilClosed, ": ping\n", backends.Malformed, "limit of 1048576", 3 * mib},
 		{"text", untilClosed, "data: " + text("word") + "\n\n", backends.TooLong, "where 16 were asked for", mib},
 		{"tokens of an empty text", untilClosed, "data: " + text("") + "\n\n", backends.TooLong, "events or more where 16 tokens", 16 * mib},
 		{"roles", untilClosed, "data: " + roleChunk + "\n\n", backends.TooLong, "events or more where 16 tokens", 16 * mib},
 		{"a usage that stands still", untilClosed, `data: {"choices":[{"delta":{"content":"word"}}],"usage":{"completion_tokens":1}}` + "\n\n", backends.TooLong, "events or more where 16 tokens", 16 * mib},
-		{"an answer at once", wholeHead + `{"choices":[{"message":{"content":"`, "x", backends.Malformed, "limit of 8388608", 17 * mib},
+		{"an answer at once", wholeHead + `{"choices":[{"message":{"content":"`, "x", backends.Malformed, "limit of 1048576", 3 * mib},
 		{"a header line", "HTTP/1.1 200 OK\r\nX: ", "x", backends.Malformed, "header is over 1048576", 2 * mib},
 		{"header lines", "HTTP/1.1 200 OK\r\n", "X-Filler: x\r\n", backends.Malformed, "header is over 1048576", 2 * mib},
 		{"a status line", "HTTP/1.1 200 ", "x", backends.Malformed, "header is over 1048576", 2 * mib},
@@ -57,7 +57,7 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, taken := wiretest.Flood(t, c.head, c.piece)
-			_, out := stream(t, open(t, s.URL, "vllm"), 16)
+			_, out := stream(t, open(t, s.URL, "vllm", func(c *Config) { c.Wire.MaxEvent = 1 << 20 }), 16)
 			if out.Class != c.class || !strings.Contains(out.Err, c.err) {
 				t.Errorf("%v: %s; want %v, %q", out.Class, out.Err, c.class, c.err)
 			}
@@ -146,13 +146,13 @@ func TestLargeHeader(t *testing.T) {
 	want{Text: "a", Outputs: 1, Tokens: -1, Finish: "stop"}.Check(t, sink, out)
 }
 
-// TestCompressed are answers, that unpack to 32 MiB, from a server that
+// TestCompressed are answers, that unpack to 4 MiB, from a server that
 // compresses although identity was asked for: nothing is unpacked.
 func TestCompressed(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	zeros := make([]byte, 1<<20)
-	for range 32 {
+	for range 4 {
 		z.Write(zeros)
 	}
 	z.Close()
