@@ -50,6 +50,10 @@ func NewPlan(p *profiles.Profile, seed int64) (*Plan, error) {
 			if _, err := r.Schedule(); err != nil {
 				return nil, fmt.Errorf("load: %w", err)
 			}
+			warmup := r.Stage.Warmup.Fixed.Std()
+			if _, ok := r.finite(); ok && warmup > 0 && r.span() <= warmup {
+				return nil, fmt.Errorf("load.open: it lasts %v, all of it within stage.warmup of %v; shorten that", r.span(), warmup)
+			}
 			plan.Rungs = append(plan.Rungs, r)
 		}
 	}

@@ -57,6 +57,21 @@ func TestScheduleHash(t *testing.T) {
 	if golden := "edba8b70bd55afb98e0275fc4298838e88f7ecdd47094a4fa0c3a93a3a45933a"; want != golden {
 		t.Errorf("hash %s, want %s", want, golden)
 	}
+	// The same on every platform, for every process and distribution.
+	for golden, edit := range map[string]func(*profiles.Profile){
+		"cefe7624918e81a030225826000031e171eaf48747ed481d60c7904f06e277e7": func(p *profiles.Profile) {
+			p.Load = open(profiles.OpenLoad{Arrivals: "gamma", Burstiness: 0.3, Ramp: &profiles.Ramp{From: 3, To: 97, Over: dur(time.Minute), Steps: 7}})
+			p.Workload.InputTokens = profiles.Length{Kind: "normal", Mean: 1000.3, StdDev: 333.3, Min: 1}
+		},
+		"ee0669384eb2ed7e17a5d3679ca5a60e3adf0fe0476a00938d0cc13fc3c9b0b0": func(p *profiles.Profile) {
+			p.Load = open(profiles.OpenLoad{Arrivals: "poisson", Ramp: &profiles.Ramp{From: 3, To: 97, Over: dur(time.Minute)}})
+			p.Workload.OutputTokens = profiles.Length{Kind: "lognormal", Mean: 1000.3, StdDev: 3333.3, Min: 1}
+		},
+	} {
+		if got := hash(1, edit); got != golden {
+			t.Errorf("hash %s, want %s", got, golden)
+		}
+	}
 	for name, edit := range map[string]func(*profiles.Profile){
 		"rate":    func(p *profiles.Profile) { p.Load.Open.Rate[1] = 51 },
 		"process": func(p *profiles.Profile) { p.Load.Open.Arrivals = "constant" },
@@ -151,6 +166,8 @@ func TestImpossiblePlans(t *testing.T) {
 		{"no requests", "load.offline.requests: 0 requests", profiles.Load{Offline: &profiles.OfflineLoad{}}},
 		{"rate too high", "load: rate of 30000", open(profiles.OpenLoad{Rate: []float64{30_000}})},
 		{"unknown arrivals", `load: arrivals "x"`, open(profiles.OpenLoad{Rate: []float64{1}, Arrivals: "x"})},
+		{"a ramp within the warm-up", "load.open: it lasts 1s, all of it within stage.warmup of 1s",
+			open(profiles.OpenLoad{Ramp: &profiles.Ramp{From: 1, To: 9, Over: dur(time.Second)}})},
 		{"no trace", "load.open.trace: ", open(profiles.OpenLoad{Trace: &profiles.Trace{File: "missing"}})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,6 +199,10 @@ func TestTraceIsReplayed(t *testing.T) {
 		}
 		if r := rungs[0].Totals; r.InputTokens != 60 || r.OutputTokens != 9 || r.Completed != 3 {
 			t.Errorf("totals %+v", r)
+		}
+		// The window ends with the load, long before the stage's measure.
+		if r := rungs[0]; !near(r.Window.EndS, 1.5, 0.001) || r.Requests.Completed != 3 || !near(r.RequestThroughputPerS.Or(0), 2/1.5, 0.001) {
+			t.Errorf("%v requests/s in %+v", r.RequestThroughputPerS, r.Window)
 		}
 		for i, want := range []time.Duration{0, 250 * time.Millisecond, 1500 * time.Millisecond} {
 			if got := time.Duration(f.requests[i].start - f.requests[0].start); got != want {

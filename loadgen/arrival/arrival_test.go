@@ -141,6 +141,8 @@ func TestRamps(t *testing.T) {
 	}{
 		{"a line up", 10, 110, 0, func(s float64) float64 { return 10*s + s*s/2 }},
 		{"a line down", 110, 10, 0, func(s float64) float64 { return 110*s - s*s/2 }},
+		{"a line from nothing", 0, 120, 0, func(s float64) float64 { return 0.6 * s * s }},
+		{"a line to nothing", 120, 0, 0, func(s float64) float64 { return 120*s - 0.6*s*s }},
 		{"flat", 50, 50, 0, func(s float64) float64 { return 50 * s }},
 		{"steps", 10, 40, 4, func(s float64) float64 {
 			j := math.Min(3, math.Floor(s/25))
@@ -161,10 +163,27 @@ func TestRamps(t *testing.T) {
 			if last := times[len(times)-1]; last >= 100*time.Second {
 				t.Errorf("the last request is at %v", last)
 			}
-			random, err := Ramp(c.from, c.to, 100*time.Second, c.steps, Options{Seed: 5})
-			n := float64(len(take(t, random, err, 1<<20)))
-			if want := c.count(100); math.Abs(n-want) > 4*math.Sqrt(want) {
-				t.Errorf("Poisson along it: %.0f requests, want %.0f", n, want)
+			for _, shape := range []float64{1, 0.25, 4} {
+				random, err := Ramp(c.from, c.to, 100*time.Second, c.steps, Options{Arrivals: "gamma", Burstiness: shape, Seed: 5})
+				times := take(t, random, err, 1<<20)
+				n, want := float64(len(times)), c.count(100)
+				if math.Abs(n-want) > 4*math.Sqrt(want/shape) {
+					t.Errorf("shape %v along it: %.0f requests, want %.0f", shape, n, want)
+				}
+				// Told in requests instead of seconds, the gaps have mean 1 and
+				// variance 1/shape all along.
+				gaps, last := make([]float64, len(times)), 0.0
+				for i, at := range times {
+					now := c.count(at.Seconds())
+					gaps[i], last = now-last, now
+				}
+				mean, variance := moments(gaps)
+				if math.Abs(mean-1) > 5/math.Sqrt(shape*n) || math.Abs(variance*shape-1) > 5*math.Sqrt((2+6/shape)/n) {
+					t.Errorf("shape %v along it: gaps of mean %v and variance %v", shape, mean, variance)
+				}
+				if d := ks(gaps, func(v float64) float64 { return lowerGamma(shape, v*shape) }); d > 1.95/math.Sqrt(n) {
+					t.Errorf("shape %v along it: KS distance %.5f", shape, d)
+				}
 			}
 		})
 	}
@@ -174,6 +193,8 @@ func TestRamps(t *testing.T) {
 // hash promises them on every platform.
 func TestGoldenTimes(t *testing.T) {
 	ramp, rampErr := Ramp(1, 100, 10*time.Second, 0, Options{Seed: 42})
+	steps, stepsErr := Ramp(3, 997, 100*time.Second, 7, Options{Arrivals: "gamma", Burstiness: 0.3, Seed: 42})
+	constant, constantErr := Constant(997)
 	poisson, poissonErr := Poisson(10, 42)
 	bursty, burstyErr := Gamma(10, 0.5, 42)
 	even, evenErr := Gamma(10, 4, 42)
@@ -188,6 +209,8 @@ func TestGoldenTimes(t *testing.T) {
 		{"bursty", bursty, burstyErr, golden.bursty, golden.burstyHash},
 		{"even", even, evenErr, golden.even, golden.evenHash},
 		{"ramp", ramp, rampErr, golden.ramp, golden.rampHash},
+		{"steps", steps, stepsErr, golden.steps, golden.stepsHash},
+		{"constant", constant, constantErr, golden.constant, golden.constantHash},
 	} {
 		if got := take(t, c.s, c.err, len(golden.poisson)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %d", c.name, got)
@@ -271,7 +294,8 @@ func TestImpossibleLoadsAreRefused(t *testing.T) {
 		"unknown arrivals": func() (Schedule, error) { return New(1, Options{Arrivals: "pareto"}) },
 		"ramp of no time":  func() (Schedule, error) { return Ramp(1, 2, 0, 0, Options{}) },
 		"ramp of one step": func() (Schedule, error) { return Ramp(1, 2, time.Second, 1, Options{}) },
-		"ramp to nothing":  func() (Schedule, error) { return Ramp(1, 0, time.Second, 0, Options{}) },
+		"ramp at nothing":  func() (Schedule, error) { return Ramp(0, 0, time.Second, 0, Options{}) },
+		"ramp below all":   func() (Schedule, error) { return Ramp(1, 0.001, time.Second, 0, Options{}) },
 	} {
 		if _, err := try(); err == nil {
 			t.Errorf("%s is accepted", name)

@@ -44,15 +44,19 @@ func New(rate float64, o Options) (Schedule, error) {
 }
 
 // Ramp returns a schedule whose rate goes from one rate to another (requests
-// per second) over a time, at which it ends: linearly, or in so many equal
+// per second, of which one may be 0) over a time, at which it ends: linearly, or in so many equal
 // steps of equal length when steps is above 0, of which the first has the
 // first rate and the last has the last.
 func Ramp(from, to float64, over time.Duration, steps int, o Options) (Schedule, error) {
-	if err := checkRate("ramp.from", from); err != nil {
-		return nil, err
+	if from != 0 || to == 0 { // one end may be nothing
+		if err := checkRate("ramp.from", from); err != nil {
+			return nil, err
+		}
 	}
-	if err := checkRate("ramp.to", to); err != nil {
-		return nil, err
+	if to != 0 {
+		if err := checkRate("ramp.to", to); err != nil {
+			return nil, err
+		}
 	}
 	if over <= 0 {
 		return nil, fmt.Errorf("ramp.over of %v is no time to ramp in", over)
@@ -83,8 +87,11 @@ func (r linear) when(u float64) (float64, bool) {
 	if u >= (r.a+r.b)/2*r.over {
 		return 0, false
 	}
+	if u == 0 {
+		return 0, true
+	}
 	slope := (r.b - r.a) / r.over
-	return 2 * u / (r.a + math.Sqrt(float64(r.a*r.a)+float64(2*slope*u))), true
+	return 2 * u / (r.a + math.Sqrt(max(0, float64(r.a*r.a)+float64(2*slope*u)))), true
 }
 
 // staircase is the rate of n steps of length T/n, step j = 0..n-1 at
@@ -99,7 +106,7 @@ func (r staircase) when(u float64) (float64, bool) {
 	step := r.over / float64(r.n)
 	for j := range r.n {
 		rate := r.a + float64((r.b-r.a)*float64(j))/float64(r.n-1)
-		sent := rate * step
+		sent := float64(rate * step)
 		if u < sent {
 			return float64(step*float64(j)) + u/rate, true
 		}

@@ -18,7 +18,7 @@ func Draw(l profiles.Length, s *draw.Source) int {
 	case "uniform":
 		return l.Min + s.IntN(l.Max-l.Min+1)
 	case "normal":
-		return clip(l.Mean+l.StdDev*s.Normal(), l.Min, l.Max)
+		return clip(l.Mean+float64(l.StdDev*s.Normal()), l.Min, l.Max)
 	case "lognormal":
 		return clip(s.LogNormal(l.Mean, l.StdDev), l.Min, l.Max)
 	case "empirical":
