@@ -20,6 +20,7 @@ require (
 	github.com/tmaxmax/go-sse v0.12.0
 	golang.org/x/sys v0.50.0
 	golang.org/x/text v0.44.0
+	golang.org/x/time v0.16.0
 	gonum.org/v1/gonum v0.17.0
 )
 

@@ -16,9 +16,12 @@ import (
 )
 
 // fake is a target that answers after TTFT with Tokens tokens, ITL apart. With
-// slots it serves so many at once, first come first served.
+// slots it serves so many at once, first come first served. Requests reach it
+// late, and after the time that a connection takes to open.
 type fake struct {
 	ttft, itl time.Duration
+	late      time.Duration
+	connect   time.Duration
 	tokens    int
 	slots     chan struct{}
 	fail      func(n int64) backends.Class // OK answers
@@ -39,6 +42,9 @@ type seen struct {
 }
 
 func (f *fake) Stream(ctx context.Context, r *backends.Request, sink backends.Sink) backends.Outcome {
+	if !sleep(ctx, f.late+f.connect) {
+		return ended(ctx)
+	}
 	start := clock.Now()
 	sink.Sent(start)
 	f.mu.Lock()
@@ -51,7 +57,7 @@ func (f *fake) Stream(ctx context.Context, r *backends.Request, sink backends.Si
 	f.most = max(f.most, f.inFlight)
 	f.mu.Unlock()
 	out := f.answer(ctx, r, sink, n)
-	out.End = clock.Now()
+	out.End, out.Connect = clock.Now(), f.connect
 	f.mu.Lock()
 	f.inFlight--
 	f.requests[n].end, f.requests[n].cut = out.End, out.Class == backends.Cancelled

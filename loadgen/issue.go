@@ -18,6 +18,9 @@ type Send struct {
 	Seq int64
 	// Intended is when the load wanted it sent, as offset from the rung's start.
 	Intended time.Duration
+	// Due is from when only its sender holds it back: Intended, or when the cap
+	// on requests in flight let it go.
+	Due time.Duration
 }
 
 // IssueConfig is what the issue rule needs to know of a rung. Exactly one of
@@ -61,6 +64,7 @@ type Issuer struct {
 	head     time.Duration
 	hasHead  bool
 	inFlight int
+	freed    time.Duration // when the cap last let one more go
 	issued   int64
 	until    time.Duration // nothing intended from here on is sent
 }
@@ -113,6 +117,7 @@ func (s *Issuer) Due(now time.Duration) (Send, bool) {
 		cmd.User, cmd.Intended = s.rested(), s.head
 		s.head, s.hasHead = s.cfg.Schedule.Next()
 	}
+	cmd.Due = max(cmd.Intended, s.freed)
 	s.issued++
 	s.inFlight++
 	return cmd, true
@@ -146,6 +151,9 @@ func (s *Issuer) pending() (time.Duration, bool) {
 // says that the user's conversation goes on; users of a closed loop always do.
 // delay is added to the think time.
 func (s *Issuer) Done(user int, now time.Duration, more bool, delay time.Duration) {
+	if s.inFlight == s.cfg.MaxInFlight {
+		s.freed = now
+	}
 	s.inFlight--
 	if s.holding() {
 		s.start(s.held, now, min(now, s.cfg.Spread))

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headway-bench/headway/backends/clock"
 	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/loadgen/record"
@@ -180,7 +182,7 @@ func (u *run) fail(err error) {
 // rung has not begun.
 func (u *run) worker(user int) *worker {
 	for len(u.workers) <= user {
-		w := &worker{run: u, work: make(chan Send, 1)}
+		w := &worker{run: u, work: make(chan Send, 1), refused: rate.NewLimiter(refusedPerS, 1)}
 		if u.g.Source.Talks() {
 			w.talk = u.g.Source.Talk(u.rung.Seed, len(u.workers))
 		}

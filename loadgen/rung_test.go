@@ -3,7 +3,9 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +59,10 @@ func TestOfflineSendsExactlyItsRequests(t *testing.T) { // aiperf#289, vllm#3127
 			if f.most != want {
 				t.Errorf("cap %d: %d in flight at most, want %d", inFlight, f.most, want)
 			}
+			// 130 ms each, so many at a time: the window ends with the last.
+			if x := 500 / (0.130 * float64((500+want-1)/want)); !near(rungs[0].RequestThroughputPerS.Or(0), x, 0.001) {
+				t.Errorf("cap %d: %v requests/s in %+v, want %v", inFlight, rungs[0].RequestThroughputPerS, rungs[0].Window, x)
+			}
 		})
 	}
 }
@@ -92,6 +98,51 @@ func TestCappedOpenLoopCountsItsQueue(t *testing.T) { // vllm#54101
 			}
 		}
 	})
+}
+
+// The time that a connection takes to open is in the response time and in no
+// other figure: not in flight, where Little's law would miss it, nor in the lag
+// of this machine. A request that this machine sends late, it answers for, also
+// behind a cap.
+func TestTimeBeforeSending(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		f        *fake
+		load     profiles.Load
+		response float64 // ms
+		verdict  record.Verdict
+	}{
+		{"open loop, slow to connect", &fake{connect: 50 * time.Millisecond},
+			open(profiles.OpenLoad{Rate: []float64{80}, Arrivals: "constant"}), 150, record.Valid},
+		{"open loop behind a cap, slow to connect", &fake{connect: 50 * time.Millisecond},
+			open(profiles.OpenLoad{Rate: []float64{50}, Arrivals: "constant", MaxInFlight: 8}), 150, record.Valid},
+		{"open loop, sent late", &fake{late: 50 * time.Millisecond},
+			open(profiles.OpenLoad{Rate: []float64{80}, Arrivals: "constant"}), 150, record.Invalid},
+		{"open loop behind a cap, sent late", &fake{late: 50 * time.Millisecond},
+			open(profiles.OpenLoad{Rate: []float64{50}, Arrivals: "constant", MaxInFlight: 8}), 150, record.Invalid},
+		{"open loop held back by the cap", &fake{},
+			open(profiles.OpenLoad{Rate: []float64{90}, Arrivals: "constant", MaxInFlight: 8}), 0, record.Valid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c.f.ttft, c.f.tokens = 100*time.Millisecond, 1
+				rungs, err := climb(t, c.f, profile(func(p *profiles.Profile) { p.Load = c.load }), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := rungs[0]
+				if r.Verdict != c.verdict || c.verdict == record.Invalid && r.Reasons[0].Code != "send_lag" {
+					t.Errorf("%s: %+v", r.Verdict, r.Reasons)
+				}
+				if x := r.RequestThroughputPerS.Or(0); !near(r.InFlightMean.Or(0), x*0.100, 0.01) {
+					t.Errorf("%v in flight at %v requests/s of 100 ms", r.InFlightMean, x)
+				}
+				if !near(r.TTFT.Mean.Or(0), 100, 0.002) || c.response > 0 && !near(r.TTFTResponse.Mean.Or(0), c.response, 0.002) {
+					t.Errorf("TTFT %v ms of service and %v ms of response", r.TTFT.Mean, r.TTFTResponse.Mean)
+				}
+			})
+		})
+	}
 }
 
 func TestCapChangesServiceTimeAndNotResponseTime(t *testing.T) {
@@ -401,6 +452,31 @@ func TestEndOfARampIsDrained(t *testing.T) {
 		}), nil)
 		if took := time.Since(start); err != nil || took > 10*time.Second {
 			t.Errorf("ended after %v, want 4 s and 5 s of drain; %v", took, err)
+		}
+	})
+}
+
+// brokenLog takes so many requests, and then its disk dies.
+type brokenLog struct{ takes int }
+
+func (l *brokenLog) Add(*record.Timeline) error {
+	if l.takes--; l.takes < 0 {
+		return &os.PathError{Op: "write", Path: "requests.jsonl.zst", Err: syscall.EIO}
+	}
+	return nil
+}
+
+func TestDeadDiskEndsTheLadder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{ttft: 100 * time.Millisecond, tokens: 1}
+		rungs, err := climb(t, f, profile(func(p *profiles.Profile) { p.Load = closed(4, 8) }), func(l *Ladder) {
+			l.Generators[0].Log = &brokenLog{takes: 50}
+		})
+		if !errors.Is(err, syscall.EIO) || len(rungs) != 1 || rungs[0].Requests.Completed == 0 {
+			t.Fatalf("%d rungs, %v", len(rungs), err)
+		}
+		if n := rungs[0].Totals; n.Completed < 51 || n.Completed > 54 || n.Sent != n.Completed {
+			t.Errorf("totals %+v, want those of 50 requests and of the users in flight then", n)
 		}
 	})
 }

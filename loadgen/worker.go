@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headway-bench/headway/backends"
 	"github.com/headway-bench/headway/backends/clock"
 	"github.com/headway-bench/headway/loadgen/prompt"
@@ -22,8 +24,10 @@ type worker struct {
 	work  chan Send
 	req   backends.Request
 	watch watch
-	talk  *prompt.Talk // the user's conversations; nil without
-	said  ready        // the next turn of them, made beforehand
+	// refused paces a user of a closed loop whose connections cannot be made.
+	refused *rate.Limiter
+	talk    *prompt.Talk // the user's conversations; nil without
+	said    ready        // the next turn of them, made beforehand
 }
 
 // ready is an item or why there is none.
@@ -49,7 +53,7 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 	t := record.NewTimeline()
 	defer t.Release()
 	t.Reset(w.id(s.Seq), u.begin+int64(s.Intended), 0)
-	t.Rung, t.Index, t.Count = u.rung.Index, int(s.Seq), u.g.Count
+	t.Rung, t.Index, t.Count, t.Due = u.rung.Index, int(s.Seq), u.g.Count, u.begin+int64(s.Due)
 	if err == nil && u.g.purse != nil && !u.g.purse.reserve(item) {
 		u.broke()
 		err = errBudget
@@ -79,15 +83,15 @@ func (w *worker) serve(s Send) (next Send, own bool) {
 	u.g.Source.Learn(item, out.Usage.Prompt)
 	more, delay := w.reply(t)
 	if out.Class == backends.Connect {
-		delay = max(delay, refusedPause)
+		delay = max(delay, w.refused.Reserve().Delay())
 	}
 	return u.done(s.User, more, delay)
 }
 
-// refusedPause is how long a user of a closed loop waits after a connection
-// that could not be made: a server that is down would be asked tens of
-// thousands of times a second otherwise, and every failure is a line of the log.
-const refusedPause = 100 * time.Millisecond
+// refusedPerS is how often a second each user of a closed loop tries again to
+// connect to a server that is down: it would be asked tens of thousands of times
+// otherwise, and every failure is a line of the log.
+const refusedPerS = 10
 
 // take returns what to ask in request seq: the user's next turn, or the next
 // item of the rung.

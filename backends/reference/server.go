@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/headway-bench/headway/backends/clock"
 )
@@ -150,14 +151,16 @@ func (s *Server) URL() string { return "http://" + s.Addr() }
 
 // accept takes connections until the listener is closed.
 func (s *Server) accept() {
+	again := rate.NewLimiter(rate.Every(5*time.Millisecond), 1)
 	for {
 		nc, err := s.ln.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of file descriptors: wait for some to be given back.
-			time.Sleep(5 * time.Millisecond)
+			// Out of file descriptors: wait for some to be given back. Without a
+			// deadline waiting does not fail.
+			_ = again.Wait(context.Background())
 			continue
 		}
 		c := newConn(s, nc)

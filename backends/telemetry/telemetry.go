@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headway-bench/headway/backends/clock"
 )
 
@@ -106,9 +108,11 @@ func Start(ctx context.Context, sources []Source, interval time.Duration) *Watch
 		w.tracks = append(w.tracks, t)
 		first.Add(1)
 		w.wg.Go(func() {
+			pace := rate.NewLimiter(rate.Every(interval), 1)
+			pace.Allow()
 			t.whole = t.scrape(polling)
 			first.Done()
-			t.poll(polling, interval)
+			t.poll(polling, pace)
 		})
 	}
 	first.Wait()
@@ -138,21 +142,13 @@ type track struct {
 	whole bool
 }
 
-// poll scrapes until the context ends.
-func (t *track) poll(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// poll scrapes at the pace until the context ends.
+func (t *track) poll(ctx context.Context, pace *rate.Limiter) {
+	for pace.Wait(ctx) == nil {
 		t.scrape(ctx)
 		if len(t.readings) >= maxReadings {
 			t.thin()
-			interval *= 2
-			ticker.Reset(interval)
+			pace.SetLimit(pace.Limit() / 2)
 		}
 	}
 }
@@ -160,18 +156,14 @@ func (t *track) poll(ctx context.Context, interval time.Duration) {
 // settle scrapes until the server tells of no request that runs or waits, and
 // says whether the last scrape worked.
 func (t *track) settle(ctx context.Context) bool {
+	pace := rate.NewLimiter(rate.Every(settling), 1)
 	for range settleSteps {
-		if !t.scrape(ctx) {
+		if pace.Wait(ctx) != nil || !t.scrape(ctx) {
 			return false
 		}
 		last := t.readings[len(t.readings)-1]
 		if !(last.values[running] > 0) && !(last.values[waiting] > 0) {
 			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(settling):
 		}
 	}
 	return true

@@ -146,16 +146,26 @@ func (d *distribution) tail() (Value, string) {
 	return Value{}, ""
 }
 
+// maxSpread is the spread of a quantile at which it has settled.
+const maxSpread = 0.1
+
 // settled says whether the quantile q is known well enough to stop: it has the
-// samples it needs, and the 95 % interval of its rank (normal approximation of
-// the binomial) spans at most a tenth of its value.
+// samples it needs, and a small spread.
 func (d *distribution) settled(q float64) bool {
-	if d.samples < Need(q) {
-		return false
+	spread, ok := d.spread(q).Float()
+	return ok && d.samples >= Need(q) && spread <= maxSpread
+}
+
+// spread is how much the 95 % interval of the quantile q spans (of its rank, by
+// the normal approximation of the binomial), as a share of its value; unknown
+// without samples.
+func (d *distribution) spread(q float64) Value {
+	if d.samples == 0 {
+		return Value{}
 	}
 	half := 1.96 * math.Sqrt(q*(1-q)/float64(d.samples))
 	at, lo, hi := d.quantile(q).Or(0), d.quantile(max(q-half, 0)).Or(0), d.quantile(min(q+half, 1)).Or(0)
-	return hi-lo <= 0.1*at
+	return Known((hi - lo) / max(at, math.SmallestNonzeroFloat64))
 }
 
 // merge adds the samples of o and returns how many values it could not take.

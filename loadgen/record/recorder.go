@@ -71,11 +71,14 @@ type Recorder struct {
 	open   bool  // the window's start is known
 	closed bool  // its end is final
 	found  bool  // the steady state was found
-	start  int64
-	end    int64
-	step   int64
-	tally  *tally
-	totals Totals
+	// settled says that the window ended since what was to settle had, which
+	// what the drain still adds does not undo.
+	settled bool
+	start   int64
+	end     int64
+	step    int64
+	tally   *tally
+	totals  Totals
 }
 
 // NewRecorder records a rung.
@@ -217,12 +220,9 @@ func (r *Recorder) enough() bool {
 	if done.Completed == 0 && done.Failed > 0 && r.end >= r.start+int64(r.cfg.Measure) {
 		return true // where all fail no percentile settles
 	}
-	for _, a := range r.cfg.Until {
-		if d := r.tally.metric(a.Metric, r.cfg.Mode); d != nil && !d.settled(a.Quantile) {
-			return false
-		}
-	}
-	return true
+	_, unsettled := r.tally.unsettled(r.cfg.Until, r.cfg.Mode)
+	r.settled = !unsettled
+	return r.settled
 }
 
 // Over says whether the window has ended by now, so that nothing more is to be

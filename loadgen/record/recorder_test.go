@@ -242,6 +242,35 @@ func TestWindowEnd(t *testing.T) {
 		if over != 10000 { // 200 equal values after the first tenth
 			t.Errorf("over at %d ms, want 10000", over)
 		}
+		// Those that end in the drain take far longer, and are counted.
+		for i := range int64(20) {
+			r.Add(request{intended: 9000 + i, sent: 9000 + i, first: 14000 + 500*i, tokens: 1}.timeline())
+		}
+		rung, _ := r.Result(Evidence{Asked: c.Until})
+		if hasCode(rung.Warnings, "not_settled") || rung.Requests.Completed != 220 {
+			t.Errorf("warnings %+v of %d requests", rung.Warnings, rung.Requests.Completed)
+		}
+	})
+	t.Run("goes on while what is asked has not settled, to its limit", func(t *testing.T) {
+		c := fixed(0, 2000)
+		c.Until, c.MaxDuration = []Asked{{"ttft", 0.95}}, 9*time.Second
+		r := NewRecorder(c)
+		over := int64(0)
+		for i := range int64(2000) { // first tokens come ever later
+			at := 50 * i
+			r.Add(request{intended: at, sent: at, first: at + 10 + i*i, tokens: 1}.timeline())
+			if r.Over(base + at*ms) {
+				over = at
+				break
+			}
+		}
+		if over != 9000 {
+			t.Errorf("over at %d ms, want 9000", over)
+		}
+		rung, _ := r.Result(Evidence{Asked: c.Until})
+		if !hasCode(rung.Warnings, "not_settled") || rung.Window.EndS != 9 {
+			t.Errorf("window %+v, warnings %+v", rung.Window, rung.Warnings)
+		}
 	})
 	t.Run("an interrupted rung ends where it is", func(t *testing.T) {
 		r := NewRecorder(fixed(0, 10000))

@@ -130,6 +130,9 @@ func (r *Recorder) facts(out *Rung, e Evidence) Facts {
 		f.Sent += y.unsent // they waited behind the cap that was asked for
 	}
 	f.Need, f.Lacks = y.lacking(e.Asked, c.Mode)
+	if a, ok := y.unsettled(c.Until, c.Mode); ok && !r.settled {
+		f.Unsettled, f.Spread = percentileName(a), y.metric(a.Metric, c.Mode).spread(a.Quantile)
+	}
 	f.Totals = out.Totals
 	if e.Telemetry != nil {
 		f.ServerRequests, f.ServerOutputTokens = e.Telemetry.ServerRequests, e.Telemetry.ServerOutputTokens

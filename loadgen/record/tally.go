@@ -296,6 +296,16 @@ func speed(d *distribution, f func() (float64, bool)) {
 	}
 }
 
+// unsettled returns the first of the percentiles that has not settled.
+func (y *tally) unsettled(asked []Asked, m Mode) (Asked, bool) {
+	for _, a := range asked {
+		if d := y.metric(a.Metric, m); d != nil && !d.settled(a.Quantile) {
+			return a, true
+		}
+	}
+	return Asked{}, false
+}
+
 // metric returns the distribution that an SLO names, nil for a name that has
 // none.
 func (y *tally) metric(name string, m Mode) *distribution {

@@ -332,8 +332,13 @@ func (t *Timeline) SendLag() (time.Duration, bool) {
 	return span(t.Intended, t.sent)
 }
 
-// dueLag is the part of the send lag that this machine is to blame for.
-func (t *Timeline) dueLag() (time.Duration, bool) { return span(max(t.Due, t.Intended), t.sent) }
+// dueLag is the part of the send lag that this machine is to blame for: not the
+// time that a connection took to open. It is not known of a request that was
+// sent again.
+func (t *Timeline) dueLag() (time.Duration, bool) {
+	lag, ok := span(max(t.Due, t.Intended), t.sent)
+	return max(lag-t.Outcome.Connect, 0), ok && t.Outcome.Retries == 0
+}
 
 // unsent says that the rung ended before the request could be sent.
 func (t *Timeline) unsent() bool { return t.Censored && t.sent == 0 }

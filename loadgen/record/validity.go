@@ -46,6 +46,10 @@ type Facts struct {
 	// those that it takes; "" when none lacks any.
 	Need  string
 	Lacks int64
+	// Unsettled names a percentile that was to settle and had not when the rung
+	// ended, and Spread is that of its interval; "" when all had.
+	Unsettled string
+	Spread    Value
 
 	// The lags are p99, or the highest percentile that the samples bear, whose
 	// name is beside them.
@@ -299,6 +303,8 @@ func (out *findings) notes(f Facts) {
 		note(share > censoredShare, reason("censored", Known(share), Known(censoredShare),
 			"%.0f %% of the requests were cut by the drain: latencies lean to the short ones; drain longer", 100*share))
 	}
+	note(f.Unsettled != "" && f.Spread.OK(), reason("not_settled", f.Spread, Known(maxSpread),
+		"%s had not settled when the rung ended: its 95 %% interval spans %.2g %% of it; raise stage.max_duration", f.Unsettled, 100*f.Spread.Or(0)))
 	note(f.Overflow > 0, reason("overflow", Known(float64(f.Overflow)), Known(0),
 		"%d values were beyond the range of the histograms", f.Overflow))
 }

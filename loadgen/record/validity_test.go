@@ -89,6 +89,7 @@ func TestJudge(t *testing.T) {
 		{"one exact prompt that the server counts otherwise", func(f *Facts) { f.InputMismatch, f.InputWrong = Known(1e-6), 1 }, Valid, "", "input_length"},
 		{"C88 guidellm#589 timeouts", func(f *Facts) { f.Failed, f.Timeouts = 3, 3 }, Valid, "", "timeouts"},
 		{"censored", func(f *Facts) { f.Censored = 40 }, Valid, "", "censored"},
+		{"not settled", func(f *Facts) { f.Unsettled, f.Spread = "ttft_p95", Known(0.2) }, Valid, "", "not_settled"},
 		{"overflow", func(f *Facts) { f.Overflow = 1 }, Valid, "", "overflow"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,6 +169,8 @@ func TestRungVerdicts(t *testing.T) {
 			}
 			return tl
 		}, Valid, ""},
+		{"a connection that takes long to open is not late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.Intended -= 9 * ms; tl.Outcome.Connect = 9e6; return tl }, Valid, ""},
+		{"sent again is not late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.Intended -= 9 * ms; tl.Outcome.Retries = 1; return tl }, Valid, ""},
 		{"held back by the cap is not late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.Due = tl.Intended; tl.Intended -= 9 * ms; return tl }, Valid, ""},
 		{"read late", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.lags[0] = uint32(3 * ms); return tl }, Invalid, "receive_lag"},
 		{"usage that is wrong", Evidence{}, func(_ int, tl *Timeline) *Timeline { tl.tokens.seen, tl.tokens.told = 6, 12; return tl }, Invalid, "token_mismatch"},

@@ -208,6 +208,7 @@ func (w *world) send() {
 		q := &request{user: s.User, timeline: record.NewTimeline()}
 		q.timeline.Reset("", epoch+int64(s.Intended), l.Output)
 		q.timeline.Rung, q.timeline.Index, q.timeline.InputAsked = w.rung.Index, int(s.Seq), l.Input
+		q.timeline.Due = epoch + int64(s.Due)
 		q.timeline.Sent(w.now)
 		w.recorder.Began()
 		if l.Input+l.Output > w.room {

@@ -148,6 +148,61 @@ func TestOpenLoopMatchesAFIFOQueue(t *testing.T) {
 	}
 }
 
+// The lowest and the highest rate are offered as they are asked for.
+func TestRatesAtTheirEnds(t *testing.T) {
+	for _, c := range []struct {
+		rate    float64
+		measure time.Duration
+	}{{0.01, 30 * time.Hour}, {20_000, 2 * time.Second}} {
+		for _, arrivals := range []string{profiles.ArrivalsConstant, profiles.ArrivalsPoisson, profiles.ArrivalsGamma} {
+			t.Run(fmt.Sprintf("%v/s %s", c.rate, arrivals), func(t *testing.T) {
+				p := profile(profiles.Load{Open: &profiles.OpenLoad{Rate: []float64{c.rate}, Arrivals: arrivals}})
+				if arrivals == profiles.ArrivalsGamma {
+					p.Load.Open.Burstiness = 4
+				}
+				p.Workload.OutputTokens = fixed(1)
+				p.Stage.Warmup, p.Stage.Measure, p.Stage.MaxDuration = profiles.Warmup{}, dur(c.measure), dur(c.measure)
+				r := ladder(t, simulator(t, "ttft=2ms,itl=1ms"), p)[0]
+				n := c.rate * c.measure.Seconds()
+				off := math.Abs(float64(r.Requests.Sent) - n)
+				if arrivals == profiles.ArrivalsConstant && off > 0.5 || off > 4*math.Sqrt(n) {
+					t.Errorf("%d requests sent, want %v", r.Requests.Sent, n)
+				}
+				if r.Requests.Completed != r.Requests.Sent || !near(r.TTFTResponse.Max, 2, 0.002) || r.Verdict != record.Valid {
+					t.Errorf("%+v, TTFT at most %v ms, %s %+v", r.Requests, r.TTFTResponse.Max, r.Verdict, r.Reasons)
+				}
+			})
+		}
+	}
+}
+
+// Service times scatter, for the lengths of the answers do. What has settled
+// ends its rung before the measured time, what has not, at the longest.
+func TestUntilSettled(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		asked   record.Asked
+		lengths profiles.Length
+		settles bool
+	}{
+		{"the median of a narrow spread", record.Asked{Metric: "e2e", Quantile: 0.5}, profiles.Length{Kind: "uniform", Min: 90, Max: 110}, true},
+		{"p99 of a wide spread", record.Asked{Metric: "e2e", Quantile: 0.99}, profiles.Length{Kind: "lognormal", Mean: 100, StdDev: 400}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := profile(profiles.Load{Closed: &profiles.ClosedLoad{Concurrency: []int{8}}})
+			p.Workload.OutputTokens, p.Stage.Until = c.lengths, "settled"
+			s := simulator(t, "ttft=50ms,itl=10ms")
+			s.Settle = []record.Asked{c.asked}
+			r := ladder(t, s, p)[0]
+			warned := slices.ContainsFunc(r.Warnings, func(w record.Reason) bool { return w.Code == "not_settled" })
+			measured := r.Window.EndS - r.Window.StartS
+			if c.settles && (measured >= 30 || warned) || !c.settles && (r.Window.EndS != 120 || !warned) {
+				t.Errorf("measured for %v s until %v, warnings %+v", measured, r.Window.EndS, r.Warnings)
+			}
+		})
+	}
+}
+
 func TestTimeoutsAndTheDrainEndRequests(t *testing.T) {
 	s := simulator(t, "slots=1,ttft=10s,itl=1s")
 	p := profile(profiles.Load{Closed: &profiles.ClosedLoad{Concurrency: []int{4}}})

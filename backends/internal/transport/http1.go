@@ -158,16 +158,11 @@ func (t *Transport) Do(ctx context.Context, r *Request) (*Response, Cost, error)
 		return t.doNetHTTP(ctx, r)
 	}
 	var cost Cost
-	c, closed := t.checkout()
-	cost.Reconnects = closed
+	c, err := t.connection(ctx, &cost)
+	if err != nil {
+		return nil, cost, err
+	}
 	for {
-		if c == nil {
-			fresh, took, err := t.open(ctx)
-			if err != nil {
-				return nil, cost, err
-			}
-			c, cost.Connect = fresh, took
-		}
 		cost.Remote, cost.Kernel = c.remote, c.stamped.kernel
 		resp, early, err := t.exchange(ctx, c, r)
 		if err == nil {
@@ -181,8 +176,48 @@ func (t *Transport) Do(ctx context.Context, r *Request) (*Response, Cost, error)
 			return nil, cost, err
 		}
 		cost.Reconnects++
-		c = nil // a connection that was never used cannot prove stale
+		// A connection that was never used cannot prove stale.
+		if c, err = t.fresh(ctx, &cost); err != nil {
+			return nil, cost, err
+		}
 	}
+}
+
+// connection returns an idle connection, or a new one when its turn has come
+// and none is idle by then.
+func (t *Transport) connection(ctx context.Context, cost *Cost) (*conn, error) {
+	c, closed := t.checkout()
+	cost.Reconnects = closed
+	if c != nil {
+		return c, nil
+	}
+	if err := t.turn(ctx); err != nil {
+		return nil, err
+	}
+	c, closed = t.checkout()
+	cost.Reconnects += closed
+	if c != nil {
+		return c, nil
+	}
+	return t.open(ctx, cost)
+}
+
+// fresh returns a new connection when its turn has come.
+func (t *Transport) fresh(ctx context.Context, cost *Cost) (*conn, error) {
+	if err := t.turn(ctx); err != nil {
+		return nil, err
+	}
+	return t.open(ctx, cost)
+}
+
+// turn waits until the ramp lets a new connection be opened. Where that is
+// after the context's deadline it waits for the deadline.
+func (t *Transport) turn(ctx context.Context) error {
+	if t.ramp.Wait(ctx) != nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
 }
 
 // exchange writes the request and reads the answer's header; early says that

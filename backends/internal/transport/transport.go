@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headway-bench/headway/backends/clock"
 )
 
@@ -41,8 +43,18 @@ type Config struct {
 	UserStamps bool
 }
 
+// The ramp of new connections: so many at once, and then so many a second.
+// Beyond that the queue in which a listening socket keeps connections overflows
+// (128 to 4,096 of them), and one that finds it full is tried again by the
+// kernel after a second, which would show as the server's latency.
+const (
+	rampBurst = 256
+	rampPerS  = 4000
+)
+
 // Transport opens, keeps and reuses the connections to one target. There is
-// no limit on their number. It is safe for concurrent use.
+// no limit on their number, but one on how fast they are opened. It is safe for
+// concurrent use.
 type Transport struct {
 	cfg    Config
 	lookup func(ctx context.Context, host string) (addrs []string, err error)
@@ -54,14 +66,16 @@ type Transport struct {
 	mu     sync.Mutex
 	idle   []*conn
 	closed bool
-	turn   atomic.Uint64 // which of the target's addresses is next
+	ramp   *rate.Limiter
+	next   atomic.Uint64 // which of the target's addresses is next
 	stamps atomic.Int32  // 0 unknown, 1 kernel, 2 user
 	held   io.Closer     // keeps the kernel stamping, nil for nothing
 }
 
 // New checks the configuration. It opens no connection.
 func New(cfg Config) (*Transport, error) {
-	t := &Transport{cfg: cfg, host: cfg.Host, proxy: cfg.Proxy, lookup: net.DefaultResolver.LookupHost}
+	t := &Transport{cfg: cfg, host: cfg.Host, proxy: cfg.Proxy, lookup: net.DefaultResolver.LookupHost,
+		ramp: rate.NewLimiter(rampPerS, rampBurst)}
 	if t.host == "" {
 		t.host = cfg.Base.Host
 	}
@@ -218,26 +232,26 @@ type OpenError struct {
 func (e *OpenError) Error() string { return string(e.Stage) + ": " + e.Err.Error() }
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// open makes a new connection, and says how long that took.
-func (t *Transport) open(ctx context.Context) (*conn, time.Duration, error) {
+// open makes a new connection and notes how long that took.
+func (t *Transport) open(ctx context.Context, cost *Cost) (*conn, error) {
 	start := clock.Now()
 	nc, err := t.dial(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	raw := newStampedConn(nc, !t.cfg.UserStamps)
 	c := newConn(raw)
 	if t.proxy != nil && t.tls != nil {
 		if err := t.tunnel(ctx, c); err != nil {
 			nc.Close()
-			return nil, 0, &OpenError{StageConnect, err}
+			return nil, &OpenError{StageConnect, err}
 		}
 	}
 	if t.tls != nil {
 		secure := tls.Client(raw, t.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			nc.Close()
-			return nil, 0, &OpenError{StageTLS, err}
+			return nil, &OpenError{StageTLS, err}
 		}
 		c.secure(secure)
 	}
@@ -246,7 +260,8 @@ func (t *Transport) open(ctx context.Context) (*conn, time.Duration, error) {
 	} else {
 		t.stamps.Store(2)
 	}
-	return c, time.Duration(clock.Now() - start), nil
+	cost.Connect = time.Duration(clock.Now() - start)
+	return c, nil
 }
 
 // dial opens a socket to the proxy, or to the target.
@@ -280,7 +295,7 @@ func (t *Transport) dialTarget(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := t.turn.Add(1) - 1
+	first := t.next.Add(1) - 1
 	var errs []error
 	for i := range addrs {
 		addr := addrs[(first+uint64(i))%uint64(len(addrs))]
