@@ -84,6 +84,11 @@ func BenchmarkCost(b *testing.B) {
 			return (z.rss - a.rss) * 1024 / 4000
 		})
 	})
+	b.Run("200000requests", func(b *testing.B) {
+		s := startMeasured(b, "--law", "ttft=0ms,itl=0ms")
+		defer s.stop()
+		b.ReportMetric(costOf(b, "headway", s.url, 200_000, 64, 4).rss, "MiB")
+	})
 	b.Run("10requests", func(b *testing.B) {
 		ratio(b, "s", func(client string) float64 {
 			s := startMeasured(b, "--law", "ttft=0ms,itl=0ms")

@@ -129,6 +129,9 @@ func newStopper(parent context.Context) *stopper {
 	orderly, end := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// Who reads stdout or stderr may have seen enough: a write to it then fails,
+	// and ends neither the run nor, at its end, the program before its exit code.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		for _, stop := range []func(){end, cancel} {
 			select {

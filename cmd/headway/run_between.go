@@ -39,6 +39,7 @@ func betweenRungs(ctx context.Context, what string, client backends.Client, stde
 	}
 	cmd := exec.CommandContext(ctx, shell, flag, what)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
+	cmd.WaitDelay = time.Second // what the shell started may outlive it
 	if err := sched.Apart(cmd.Run); err != nil {
 		return fmt.Errorf("load.between: %q: %w", what, err)
 	}

@@ -56,6 +56,9 @@ func (f *runFlags) prepare(cmd *cobra.Command, p *profiles.Profile, out string) 
 	if err != nil {
 		return nil, err
 	}
+	if err := waitsFor(p, slos); err != nil {
+		return nil, err
+	}
 	plan, err := loadgen.NewPlan(p, p.Workload.Seed)
 	if err != nil {
 		return nil, exitWith(exitUsage, err)

@@ -7,9 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/headway-bench/headway/backends/reference"
-	"github.com/headway-bench/headway/backends/reference/sim"
-	"github.com/headway-bench/headway/backends/tokenizer"
 	"github.com/headway-bench/headway/report/bundle"
 )
 
@@ -21,25 +18,11 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("a small file system can't be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
-	law, err := sim.ParseLaw("ttft=0ms,itl=0ms")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shape, err := sim.Model("tiny-llama-3.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := shape.Info("tiny-llama-3.1")
-	server, err := reference.Start(reference.Config{Executor: sim.NewLaw(law, info), Tokenizer: tokenizer.Bytes(info.VocabSize),
-		KV: reference.KVConfig{Blocks: 1 << 16, BlockSize: 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown(t.Context())
+	url := lawServer(t, "ttft=0ms,itl=0ms")
 	var stdout, stderr bytes.Buffer
 	// 64 users end when the disk is full: the window is far longer than that
 	// takes on any machine.
-	code := run(t.Context(), []string{"run", "--target", server.URL(), "--endpoint", "completions", "--concurrency", "64",
+	code := run(t.Context(), []string{"run", "--target", url, "--endpoint", "completions", "--concurrency", "64",
 		"--input-tokens", "16", "--output-tokens", "100", "--warmup", "100ms", "--measure", "2m", "--set", "stage.max_duration=2m", "--out", filepath.Join(disk, "b")},
 		nil, &stdout, &stderr)
 	partial, err := filepath.Glob(filepath.Join(disk, ".b.partial-*"))
@@ -48,6 +31,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	if told := stderr.String(); code != exitNoResult || strings.Count(told, "no space left") != 1 || !strings.Contains(told, partial[0]) {
 		t.Errorf("exit %d: %s", code, told)
+	}
+	var found bytes.Buffer
+	if code := run(t.Context(), []string{"verify", partial[0]}, nil, &stdout, &found); code != exitUsage || !strings.Contains(found.String(), "manifest.json: ") {
+		t.Errorf("verify of what is left: exit %d: %s", code, found.String())
 	}
 	if b, err := bundle.Open(filepath.Join(partial[0], bundle.ResultFile)); err != nil || b.Result.Status != bundle.Failed || len(b.Result.Rungs) != 1 {
 		t.Errorf("the result is not saved: %v", err)

@@ -246,6 +246,15 @@ func limits(slos []profiles.SLO) record.Limits {
 	return out
 }
 
+// waitsFor makes sure that rungs which last until their percentiles have settled
+// have some to wait for.
+func waitsFor(p *profiles.Profile, slos []profiles.SLO) error {
+	if p.Stage.Until == "settled" && len(settle(slos)) == 0 {
+		return usagef("stage.until: settled waits for the percentiles of the SLOs, and there are none; add one, as --slo ttft_p95=500ms, or remove it")
+	}
+	return nil
+}
+
 // quantiles are the statistics of an SLO that settle with samples.
 var quantiles = map[string]float64{"p05": 0.05, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -35,12 +36,17 @@ func (f *runFlags) conclude(cmd *cobra.Command, bundles []*bundle.Bundle, runErr
 	return err
 }
 
-// show prints what a run left, also with an error, and returns that.
+// show prints what a run left, also with an error, and returns that. A reader of
+// stdout that has seen enough is no error.
 func show(cmd *cobra.Command, bundles []*bundle.Bundle, format string, runErr error) error {
 	if len(bundles) == 0 {
 		return runErr
 	}
-	return joined(runErr, writeResults(cmd.OutOrStdout(), bundles, format))
+	err := writeResults(cmd.OutOrStdout(), bundles, format)
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil
+	}
+	return joined(runErr, err)
 }
 
 // usable says whether a run measured anything that can be trusted: one rung is

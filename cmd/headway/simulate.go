@@ -194,6 +194,9 @@ func (f *simulateFlags) ladder(ctx context.Context, p *profiles.Profile, dir str
 	if err != nil {
 		return nil, err
 	}
+	if err := waitsFor(p, slos); err != nil {
+		return nil, err
+	}
 	plan, err := loadgen.NewPlan(p, p.Workload.Seed)
 	if err != nil {
 		return nil, exitWith(exitUsage, err)
