@@ -1,6 +1,8 @@
 package connect_test
 
 import (
+	"cmp"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,29 +74,31 @@ func (o tried) measured(rung int) []record.RequestRecord {
 	})
 }
 
-// atMost is the most requests that the server had at once: a request from when
-// it had been read to when the last of its answer was about to be written.
-func (o tried) atMost() int {
-	type change struct {
-		at int64
-		by int
-	}
-	var changes []change
-	for _, a := range o.asked {
-		changes = append(changes, change{a.at, 1}, change{a.answered, -1})
-	}
-	slices.SortFunc(changes, func(a, b change) int {
-		if a.at != b.at {
-			return int(min(max(a.at-b.at, -1), 1))
-		}
-		return a.by - b.by
-	})
+// change is a request that begins, by 1, or ends, by -1.
+type change struct {
+	at int64
+	by int
+}
+
+// mostAtOnce is the most that is there at once.
+func mostAtOnce(changes []change) int {
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), a.by-b.by) })
 	most, now := 0, 0
 	for _, c := range changes {
 		now += c.by
 		most = max(most, now)
 	}
 	return most
+}
+
+// atMost is the most requests that the server had at once: a request from when
+// it had been read to when the last of its answer was about to be written.
+func (o tried) atMost() int {
+	var changes []change
+	for _, a := range o.asked {
+		changes = append(changes, change{a.at, 1}, change{a.answered, -1})
+	}
+	return mostAtOnce(changes)
 }
 
 // mean is the mean over requests of a time between two stamps, in nanoseconds.
@@ -191,6 +195,49 @@ func TestInFlightIsWhatWasAskedFor(t *testing.T) {
 				t.Errorf("the server had %d at once, the rung says %v at most and %v on average, want %d", got.atMost(), got.InFlightMax, got.InFlightMean, c.want)
 			}
 		})
+	}
+}
+
+// TestEndsCountOnce is guidellm#266: two requests that end together leave
+// together, and three that come after them are three. Every token, the first of
+// each answer included, is in the throughput of the window that it came in.
+func TestEndsCountOnce(t *testing.T) {
+	got := trial{edit: constant(100*time.Millisecond, 50, 0), answer: func(a asked) script {
+		answer := oneToken(0)
+		answer.together = 5
+		if a.index < 2 {
+			answer.together = 2
+		}
+		return answer
+	}}.run(t)
+	got.complete(t, 0)
+	lines, begin := got.of(0), got.of(0)[0].IntendedNS
+	end := begin + int64(got.Window.EndS*1e9+0.5)
+	var changes []change
+	area, tokens, ended := 0.0, 0.0, 0.0
+	for _, l := range lines {
+		if from, to := *l.SentNS, min(*l.EndNS, end); from < to {
+			changes = append(changes, change{from, 1}, change{to, -1})
+			area += float64(to-from) / 1e9
+		}
+		if *l.LastTokenNS < end {
+			tokens++
+		}
+		if *l.EndNS < end {
+			ended++
+		}
+	}
+	if most := mostAtOnce(changes); got.InFlightMax.Or(0) != float64(most) {
+		t.Errorf("%v in flight at most, want %d", got.InFlightMax, most)
+	}
+	for name, v := range map[string][2]float64{
+		"in flight, mean":    {got.InFlightMean.Or(0), area},
+		"token throughput":   {got.OutputTokenThroughputPerS.Or(0), tokens},
+		"request throughput": {got.RequestThroughputPerS.Or(0), ended},
+	} {
+		if sum := v[0] * got.Window.EndS; math.Abs(sum-v[1]) > 1e-3*v[1] {
+			t.Errorf("%s over the window is %v, want %v", name, sum, v[1])
+		}
 	}
 }
 

@@ -369,33 +369,3 @@ func split(t *testing.T, tok *tokenizer.Tokenizer) (head, tail string, apart int
 	t.Fatal("no word is one token and several when cut")
 	return "", "", 0
 }
-
-// TestTwoEndTogether is guidellm#266: of three requests two are in flight
-// together and end together; the third is alone. Every token, the first of each
-// answer included, is in the throughput.
-func TestTwoEndTogether(t *testing.T) {
-	got := trial{edit: offline(3, 2), answer: func(a asked) script {
-		answer := oneToken(0)
-		if a.index < 2 {
-			answer.together = 2
-		}
-		return answer
-	}}.run(t)
-	got.complete(t, 0)
-	area, span := 0.0, got.Window.EndS-got.Window.StartS
-	for _, l := range got.lines {
-		area += float64(*l.EndNS-*l.SentNS) / 1e9
-	}
-	if got.InFlightMax.Or(0) != 2 || got.atMost() != 2 {
-		t.Errorf("%v in flight, the server had %d", got.InFlightMax, got.atMost())
-	}
-	for name, v := range map[string][2]float64{
-		"in flight, mean":  {got.InFlightMean.Or(0) * span, area},
-		"token throughput": {got.OutputTokenThroughputPerS.Or(0) * span, 3},
-		"request rate":     {got.RequestThroughputPerS.Or(0) * span, 3},
-	} {
-		if v[0] < 0.999*v[1] || v[0] > 1.001*v[1] {
-			t.Errorf("%s over the window is %v, want %v", name, v[0], v[1])
-		}
-	}
-}

@@ -66,7 +66,7 @@ func (x trial) run(t *testing.T) tried {
 // try is run, and returns the error that kept the load from being offered.
 func (x trial) try(t *testing.T) (tried, error) {
 	t.Helper()
-	s := &trialServer{t: t, x: x, reported: make(chan struct{}, 1<<16), over: make(chan struct{}), gathered: make(chan struct{})}
+	s := &trialServer{t: t, x: x, reported: make(chan struct{}, 1<<16), over: make(chan struct{}), gathered: map[int]chan struct{}{}}
 	server := wiretest.Serve(t, s.serve)
 	client, err := connect.Open(t.Context(), connect.Options{URL: server.URL, Dialect: cmp.Or(x.dialect, "vllm"), Endpoint: x.endpoint, Model: "m", UserStamps: true})
 	if err != nil {
@@ -128,14 +128,15 @@ func (x trial) offer(t *testing.T, client reporting) (got tried, err error) {
 
 // trialServer is the server of a trial.
 type trialServer struct {
-	t              *testing.T
-	x              trial
-	reported       chan struct{} // the client has handed an event on
-	over, gathered chan struct{}
+	t        *testing.T
+	x        trial
+	reported chan struct{} // the client has handed an event on
+	over     chan struct{}
 
-	mu      sync.Mutex
-	asked   []*asked
-	hanging sync.WaitGroup // answers whose connection the client is to close
+	mu       sync.Mutex
+	asked    []*asked
+	gathered map[int]chan struct{} // closed when so many requests are there
+	hanging  sync.WaitGroup        // answers whose connection the client is to close
 }
 
 // serve answers one request.
@@ -161,12 +162,24 @@ func (s *trialServer) serve(c *wiretest.Conn) bool {
 	number := len(s.asked)
 	s.mu.Unlock()
 	answer := s.x.answer(*a)
-	if number == answer.together {
-		close(s.gathered)
-	} else if answer.together > 0 {
-		<-s.gathered
+	if n := answer.together; n > 0 {
+		all := s.gathering(n)
+		if number == n {
+			close(all)
+		}
+		<-all
 	}
 	return s.play(c, a, answer)
+}
+
+// gathering is closed when n requests are there.
+func (s *trialServer) gathering(n int) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gathered[n] == nil {
+		s.gathered[n] = make(chan struct{})
+	}
+	return s.gathered[n]
 }
 
 // play writes the answer and says whether the connection is kept.
