@@ -180,13 +180,23 @@ func loadOf(r loadgen.Rung) string {
 	return fmt.Sprintf("%.4g req/s", r.Rate)
 }
 
+// phase words where a rung is: in its warm-up, or what its window waits for,
+// which is the time left until that has passed.
+func phase(s record.LiveStats, left string) string {
+	switch {
+	case !s.Measuring:
+		return "warm-up"
+	case s.Missing > 0:
+		return fmt.Sprintf("%d requests to go", s.Missing)
+	case s.Settling:
+		return "percentiles settle"
+	}
+	return left + " left"
+}
+
 // liveLine words how a rung is doing.
 func liveLine(s record.LiveStats) string {
-	phase := "warm-up"
-	if s.Measuring {
-		phase = fmt.Sprintf("%.0f s left", s.Left.Seconds())
-	}
-	text := fmt.Sprintf("%s  in flight %d  %.4g req/s  %.4g tok/s  TTFT p95 %s ms", phase, s.InFlight,
+	text := fmt.Sprintf("%s  in flight %d  %.4g req/s  %.4g tok/s  TTFT p95 %s ms", phase(s, fmt.Sprintf("%.0f s", s.Left.Seconds())), s.InFlight,
 		s.RequestsPerS, s.OutputTokPerS, figure(s.TTFTP95MS))
 	words := failureWords(s)
 	if words == "" {

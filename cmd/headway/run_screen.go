@@ -144,7 +144,7 @@ func (s screen) head() []string {
 	case s.ending:
 		place += "  " + running.name + "  ending: waiting for what is in flight"
 	default:
-		place += "  " + running.name + "  " + s.phase()
+		place += "  " + running.name + "  " + phase(s.stats, minutes(s.stats.Left))
 	}
 	if left, ok := s.left(); ok && !s.ending {
 		place += "  about " + minutes(left) + " in all"
@@ -163,14 +163,6 @@ func (s screen) head() []string {
 		"  client      " + s.client(),
 		"",
 	}
-}
-
-// phase words where the running rung is.
-func (s screen) phase() string {
-	if !s.stats.Measuring {
-		return "warm-up"
-	}
-	return fmt.Sprintf("%s left", minutes(s.stats.Left))
 }
 
 // busy is the share of its processors from which a client may be late.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,5 +164,18 @@ func TestTrend(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	if got := printable("model \x1b[2Jm\u202eevil\r\n  next\a"); got != "model [2Jmevil\n  next" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestPhase(t *testing.T) {
+	for want, s := range map[string]record.LiveStats{
+		"warm-up":            {Left: time.Second},
+		"3 s left":           {Measuring: true, Left: 3 * time.Second},
+		"12 requests to go":  {Measuring: true, Missing: 12},
+		"percentiles settle": {Measuring: true, Settling: true},
+	} {
+		if got := phase(s, fmt.Sprintf("%.0f s", s.Left.Seconds())); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -19,6 +19,10 @@ type LiveStats struct {
 	// least.
 	Measuring bool
 	Left      time.Duration
+	// Missing is how many requests the window waits for when it has lasted as
+	// long as asked, Settling that it waits for percentiles.
+	Missing  int64
+	Settling bool
 }
 
 const (

@@ -280,5 +280,9 @@ func (r *Recorder) Live(now int64) LiveStats {
 	} else if !r.open {
 		out.Left = r.cfg.Measure
 	}
+	if r.open && !r.closed && r.end > r.firstEnd(r.start) {
+		out.Missing = max(int64(r.cfg.MinRequests)-r.tally.requests.Completed, 0)
+		out.Settling = out.Missing == 0 && len(r.cfg.Until) > 0
+	}
 	return out
 }

@@ -620,6 +620,39 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestLiveTellsWhatAWindowWaitsFor takes a window past the time asked for.
+func TestLiveTellsWhatAWindowWaitsFor(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		min      int
+		until    []Asked
+		missing  int64
+		settling bool
+	}{
+		{"requests", 100, nil, 70, false},
+		{"percentiles", 0, []Asked{{Metric: "ttft", Quantile: 0.99}}, 0, true},
+		{"requests first", 100, []Asked{{Metric: "ttft", Quantile: 0.99}}, 70, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := fixed(0, 2000)
+			config.MinRequests, config.Until, config.MaxDuration = c.min, c.until, time.Minute
+			r := NewRecorder(config)
+			for i := range int64(30) { // one each 100 ms
+				q := request{intended: 100 * i, sent: 100 * i, first: 100*i + 20, gap: 1, tokens: 10}
+				if l := r.Live(base + q.sent*ms); i < 2 && (l.Missing != 0 || l.Settling) {
+					t.Errorf("as it begins: %+v", l)
+				}
+				r.Began()
+				r.Add(q.timeline())
+			}
+			r.Over(base + 3000*ms)
+			if l := r.Live(base + 3000*ms); l.Missing != c.missing || l.Settling != c.settling {
+				t.Errorf("missing %d, settling %v; want %d, %v", l.Missing, l.Settling, c.missing, c.settling)
+			}
+		})
+	}
+}
+
 func TestLive(t *testing.T) {
 	r := NewRecorder(fixed(0, 10000))
 	for i := range int64(300) { // 100 req/s of ten tokens; every tenth fails

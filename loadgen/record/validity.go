@@ -270,7 +270,7 @@ func (out *findings) inputs(f Facts) {
 				"is another; check --tokenizer", f.InputWrong, 100*off))
 	case off > warnMismatch:
 		out.warnings = append(out.warnings, reason("input_length", f.InputMismatch, Known(warnMismatch),
-			"prompts have not the length asked for: by the server's count they differ by %.2g %%", 100*off))
+			"prompts have not the length asked for: by the server's count they differ by %.3g %%", 100*off))
 	}
 }
 
