@@ -134,7 +134,7 @@ func (x experiment) run(t *testing.T) observed {
 				return false
 			}
 			if i > 0 && p.events == 0 {
-				<-time.After(2 * time.Millisecond) // so that the client reads it by itself
+				<-time.After(20 * time.Millisecond) // so that the client reads it by itself
 			}
 			for range p.events {
 				select {
