@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +219,8 @@ func TestParseFaults(t *testing.T) {
 		{"length beside a dataset", "input_tokens: 128", "input_tokens: 128\n  dataset: {file: a.jsonl}", `t.yaml:8:17: workload.input_tokens: 128 tokens have no effect: a dataset gives the length of each request; remove it, or write dataset`},
 		{"length beside a trace", "closed: {concurrency: [1, 2]}", "open: {trace: {file: t.jsonl}}", `t.yaml:9:18: workload.output_tokens: 32 tokens have no effect: a trace gives`},
 		{"conversations without a length of answers", "input_tokens: 128\n  output_tokens: 32", "conversation: {file: c.jsonl}", `workload.output_tokens: is missing; write a token count, such as output_tokens: 128`},
+		{"cancel without a share", "input_tokens: 128", "input_tokens: 128\n  cancel: {after_tokens: 3}", `t.yaml:9:11: workload.cancel: ends no request; give after: 2s or after_tokens: 10, and the share`},
+		{"cancel without an end", "input_tokens: 128", "input_tokens: 128\n  cancel: {share: 1}", `t.yaml:9:11: workload.cancel: ends no request`},
 		{"prompt of a file", "input_tokens: 128", "input_tokens: 128\n  prompt: {dataset: a.jsonl}", `workload.prompt: needs one value, not a mapping; name the file of prompts in workload.dataset.file`},
 		{"prefix longer than the prompt", "input_tokens: 128", "input_tokens: 128\n  prefix: {shared_tokens: 200}", `t.yaml:9:27: workload.prefix.shared_tokens: 200 is more than the 128 tokens of the shortest prompt`},
 		{"temperature", "temperature: 0", "temperature: -1", `t.yaml:10:27: workload.sampling.temperature: -1 is out of range`},
@@ -433,4 +437,21 @@ func FuzzParse(f *testing.F) {
 		roundTrip(t, p)
 		jsonRoundTrip(t, p)
 	})
+}
+
+// TestDocumented holds the page of the format to the format: each field is
+// named in it, and its example is a profile.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "profile.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	walkSchema(reflect.TypeFor[Profile](), "", func(path string) {
+		if key := path[strings.LastIndex(path, ".")+1:]; !regexp.MustCompile(`\b` + key + `\b`).Match(page) {
+			t.Errorf("%s is not in docs/profile.md", path)
+		}
+	})
+	_, example, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	parse(t, example)
 }

@@ -148,6 +148,8 @@ func (c *checker) workload(p *Profile) {
 	}
 	within(c, "workload.cancel.share", w.Cancel.Share, 0, 1)
 	within(c, "workload.cancel.after_tokens", w.Cancel.AfterTokens, 0, maxLength)
+	c.require((w.Cancel.Share > 0) == (w.Cancel.After > 0 || w.Cancel.AfterTokens > 0), "workload.cancel",
+		"give after: 2s or after_tokens: 10, and the share of requests: share: 1 is all", "ends no request")
 }
 
 // lengthFrom checks a length that a file may give, by its kind: source, or "".
