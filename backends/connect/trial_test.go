@@ -66,14 +66,15 @@ func (x trial) run(t *testing.T) tried {
 // try is run, and returns the error that kept the load from being offered.
 func (x trial) try(t *testing.T) (tried, error) {
 	t.Helper()
-	s := &trialServer{t: t, x: x, reported: make(chan struct{}, 1<<16), over: make(chan struct{}), gathered: map[int]chan struct{}{}}
+	s := &trialServer{t: t, x: x, reported: make(chan struct{}, 1<<16), over: make(chan struct{})}
+	s.arrived.L = &s.mu
 	server := wiretest.Serve(t, s.serve)
 	client, err := connect.Open(t.Context(), connect.Options{URL: server.URL, Dialect: cmp.Or(x.dialect, "vllm"), Endpoint: x.endpoint, Model: "m", UserStamps: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	t.Cleanup(func() { close(s.over) })
+	t.Cleanup(s.end)
 	got, err := x.offer(t, reporting{client, s.reported, new(sync.Map)})
 	s.hanging.Wait()
 	s.mu.Lock()
@@ -133,10 +134,20 @@ type trialServer struct {
 	reported chan struct{} // the client has handed an event on
 	over     chan struct{}
 
-	mu       sync.Mutex
-	asked    []*asked
-	gathered map[int]chan struct{} // closed when so many requests are there
-	hanging  sync.WaitGroup        // answers whose connection the client is to close
+	mu      sync.Mutex
+	asked   []*asked
+	arrived sync.Cond // one more has, or the test has ended
+	ended   bool
+	hanging sync.WaitGroup // answers whose connection the client is to close
+}
+
+// end lets go of every request that still waits.
+func (s *trialServer) end() {
+	close(s.over)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.arrived.Broadcast()
 }
 
 // serve answers one request.
@@ -159,27 +170,15 @@ func (s *trialServer) serve(c *wiretest.Conn) bool {
 	}
 	s.mu.Lock()
 	s.asked = append(s.asked, a)
-	number := len(s.asked)
+	s.arrived.Broadcast()
 	s.mu.Unlock()
 	answer := s.x.answer(*a)
-	if n := answer.together; n > 0 {
-		all := s.gathering(n)
-		if number == n {
-			close(all)
-		}
-		<-all
-	}
-	return s.play(c, a, answer)
-}
-
-// gathering is closed when n requests are there.
-func (s *trialServer) gathering(n int) chan struct{} {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gathered[n] == nil {
-		s.gathered[n] = make(chan struct{})
+	for len(s.asked) < answer.together && !s.ended {
+		s.arrived.Wait()
 	}
-	return s.gathered[n]
+	s.mu.Unlock()
+	return s.play(c, a, answer)
 }
 
 // play writes the answer and says whether the connection is kept.
