@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -44,6 +45,9 @@ func (b *blocks) parse() {
 	for e, err := range sse.Read(b, &sse.ReadConfig{MaxEventSize: 2*b.max + firstBuffer}) {
 		if b.stopped {
 			return
+		}
+		if errors.Is(err, bufio.ErrTooLong) { // error lines take more room as data
+			err = &TooLargeError{b.max}
 		}
 		if err != nil {
 			b.err = err
