@@ -190,7 +190,7 @@ func TestLimit(t *testing.T) {
 // TestManyErrorLines: lines that take more room for the parser are over the
 // limit, too, when they don't fit.
 func TestManyErrorLines(t *testing.T) {
-	list, err := collect(SSE(of(strings.Repeat("error: x\n", 1000)+"\n", 100), 10_000))
+	list, err := collect(SSE(of(strings.Repeat("error:x\n", 1200)+"\n", 100), 10_000))
 	if !errors.As(err, new(*TooLargeError)) || len(list) != 0 {
 		t.Errorf("%d events, error %v", len(list), err)
 	}
