@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headway-bench/headway/report/stat"
 )
@@ -15,11 +16,11 @@ type candidate struct {
 	settled bool
 }
 
-// judgeFamily judges all candidates so that one error rate holds for the set.
-// A metric fails when its regression is beyond the limit at the level that
-// Hochberg's procedure gives: the loosest alpha/i at which all but i-1 metrics
-// of the set are beyond it. That holds for metrics that depend on each other
-// positively, as those of one run do: what slows one slows the others.
+// judgeFamily judges all candidates so that one error rate holds for the set:
+// Hommel's closed test of Simes' inequality. It holds for metrics that depend on
+// each other positively, as those of one run do: what slows one slows the
+// others. Such metrics regress together, and then it asks of each little more
+// than of a lone one.
 func (v *Verdict) judgeFamily(cs []candidate, limit float64) {
 	level := familyLevel(cs, math.Log(1+limit))
 	for _, c := range cs {
@@ -31,24 +32,52 @@ func (v *Verdict) judgeFamily(cs []candidate, limit float64) {
 	}
 }
 
+// familyLevel is the error rate at which each metric may be judged: familyError
+// over j, with j the size of the largest set of the highest p-values that
+// Simes' test does not reject; familyError itself where it rejects each.
 func familyLevel(cs []candidate, bar float64) float64 {
-	var open []candidate
+	var p []float64
 	for _, c := range cs {
 		if !c.settled {
-			open = append(open, c)
+			p = append(p, c.pValue(bar))
 		}
 	}
-	m := len(open)
-	for i := 1; i < m; i++ {
-		level, beyond := familyError/float64(i), 0
-		for _, c := range open {
-			if c.shift(stat.Errors{Lo: level, Hi: passError}).Lo > bar {
-				beyond++
-			}
-		}
-		if beyond >= m-i+1 {
-			return level
+	slices.Sort(p)
+	for j := len(p); j > 0; j-- {
+		if !simesRejects(p[len(p)-j:], familyError) {
+			return familyError / float64(j)
 		}
 	}
-	return familyError / float64(max(m, 1))
+	return familyError
+}
+
+// simesRejects says that of n sorted p-values the k-th is at most k/n of alpha,
+// for any k.
+func simesRejects(p []float64, alpha float64) bool {
+	for k, v := range p {
+		if v <= float64(k+1)*alpha/float64(len(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// pValue is the smallest error rate at which the lower bound of the shift is
+// above bar, to a thousandth of it; 1 where it is none up to familyError.
+func (c candidate) pValue(bar float64) float64 {
+	above := func(logLevel float64) bool {
+		return c.shift(stat.Errors{Lo: math.Exp(logLevel), Hi: passError}).Lo > bar
+	}
+	lo, hi := math.Log(1e-9), math.Log(familyError)
+	if !above(hi) {
+		return 1
+	}
+	for hi-lo > 1e-3 {
+		if mid := (lo + hi) / 2; above(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return math.Exp(hi)
 }
