@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/headway-bench/headway/loadgen/record"
@@ -168,6 +169,52 @@ func TestRealAIPerf(t *testing.T) {
 	near(t, "E2E", g.E2E.Mean, avg("request_latency"))
 	if g.Concurrency != 4 || r.Server.ModelID != "tiny-llama-3.1" || float64(g.Requests.Completed) != avg("request_count") {
 		t.Errorf("concurrency %d, model %q, %d completed", g.Concurrency, r.Server.ModelID, g.Requests.Completed)
+	}
+}
+
+// TestRealSGLang holds what is imported to the numbers of a file that SGLang's
+// bench_serving wrote: its rate without a limit is a bare Infinity, which
+// encoding/json refuses.
+func TestRealSGLang(t *testing.T) {
+	const name = "real/sglang-0.5.2.jsonl"
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), `"request_rate": Infinity`) {
+		t.Fatal("the file has no bare Infinity")
+	}
+	r := load(t, name)
+	if len(r.Rungs) != 2 || r.Imported.Tool != "sglang-bench-serving" || r.Server.Engine != "" ||
+		r.Profile.Workload.InputTokens.String() != "16" || r.Profile.Workload.OutputTokens.String() != "32" {
+		t.Fatalf("%d rungs by %s, engine %q, lengths %v", len(r.Rungs), r.Imported.Tool, r.Server.Engine, r.Profile.Workload)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(string(b), "Infinity", "null")), "\n") {
+		var source struct {
+			Cap               int `json:"max_concurrency"`
+			Completed         int64
+			RequestThroughput float64 `json:"request_throughput"`
+			OutputThroughput  float64 `json:"output_throughput"`
+			Concurrency       float64
+			TTFT              float64 `json:"mean_ttft_ms"`
+			TPOT              float64 `json:"mean_tpot_ms"`
+			ITL               float64 `json:"mean_itl_ms"`
+			E2E               float64 `json:"mean_e2e_latency_ms"`
+		}
+		if err := json.Unmarshal([]byte(line), &source); err != nil {
+			t.Fatal(err)
+		}
+		g := &r.Rungs[i]
+		if g.Mode != record.Closed || g.Concurrency != source.Cap || g.Requests.Completed != source.Completed || source.Completed == 0 {
+			t.Errorf("%s, concurrency %d, %+v", g.Mode, g.Concurrency, g.Requests)
+		}
+		near(t, "req/s", g.RequestThroughputPerS, source.RequestThroughput)
+		near(t, "tok/s", g.OutputTokenThroughputPerS, source.OutputThroughput)
+		near(t, "in flight", g.InFlightMean, source.Concurrency)
+		near(t, "TTFT", g.TTFT.Mean, source.TTFT)
+		near(t, "TPOT", g.TPOT.Mean, source.TPOT)
+		near(t, "ICL", g.ICL.Mean, source.ITL)
+		near(t, "E2E", g.E2E.Mean, source.E2E)
 	}
 }
 

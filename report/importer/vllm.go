@@ -135,7 +135,7 @@ func readServe(o object, unit serveUnit) (run, error) {
 // speak names none.
 func serveEngine(o object) string {
 	engine := o.text("backend", "endpoint_type", "framework")
-	if strings.HasPrefix(engine, "openai") {
+	if strings.HasPrefix(engine, "openai") || strings.Contains(engine, "-oai") {
 		return ""
 	}
 	return engine
@@ -181,7 +181,8 @@ func serveLengths(r *run, o object, completed int64) {
 	}
 	if ratio := o.num("random_range_ratio"); ratio.Or(0) == 1 || !ratio.OK() {
 		for i, key := range []string{"random_input_len", "random_output_len"} {
-			if n := o.count(key); n > 0 && n < 1<<31 && o.text("dataset_name") == "random" {
+			random := slices.Contains([]string{"random", "random-ids"}, o.text("dataset_name"))
+			if n := o.count(key); n > 0 && n < 1<<31 && random {
 				r.lengths[i] = profiles.Fixed(int(n))
 			}
 		}
