@@ -54,7 +54,7 @@ func (f *runFlags) run(cmd *cobra.Command, p *profiles.Profile) error {
 		return err
 	}
 	if f.dryRun {
-		return printEstimates(cmd, combinations, f.format.value)
+		return printEstimates(cmd, combinations, f.format.value, f.against != "")
 	}
 	out, err := f.outDir(p)
 	if err != nil {
@@ -148,8 +148,9 @@ func newStopper(parent context.Context) *stopper {
 	}}
 }
 
-// printEstimates says what would be sent.
-func printEstimates(cmd *cobra.Command, combinations []profiles.Combination, format string) error {
+// printEstimates says what would be sent, to each of two targets where there
+// are two.
+func printEstimates(cmd *cobra.Command, combinations []profiles.Combination, format string, two bool) error {
 	type estimate struct {
 		Label string `json:"label"`
 		loadgen.Estimate
@@ -175,7 +176,11 @@ func printEstimates(cmd *cobra.Command, combinations []profiles.Combination, for
 		if e.Rungs == 1 {
 			rungs = "rung"
 		}
-		fmt.Fprintf(&b, "%d %s, at most %s\n", e.Rungs, rungs, e.Time.Round(time.Second))
+		each := ""
+		if two {
+			each = " for each of two servers"
+		}
+		fmt.Fprintf(&b, "%d %s, at most %s%s\n", e.Rungs, rungs, e.Time.Round(time.Second), each)
 		fmt.Fprintf(&b, "  requests       at least %d, %s\n", e.RequestsLeast, atMost(e.Requests, "the server's speed decides"))
 		fmt.Fprintf(&b, "  input tokens   %s\n", atMost(e.InputTokens, "the server's speed decides"))
 		fmt.Fprintf(&b, "  output tokens  %s\n", atMost(e.OutputTokens, "the server's speed decides"))

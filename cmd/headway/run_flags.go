@@ -93,6 +93,9 @@ func (f *runFlags) profile(cmd *cobra.Command, args []string) (*profiles.Profile
 	if f.against != "" && p.Target.URL == "" {
 		return nil, usagef("--against needs --target beside it")
 	}
+	if f.against == "" && cmd.Flags().Changed("max-regression") {
+		return nil, usagef("--max-regression needs --against: a second server to hold against the first")
+	}
 	if f.gate && len(p.SLO) == 0 && f.against == "" {
 		return nil, usagef("--gate has no limit to judge: give --slo, such as ttft_p95=500ms")
 	}
@@ -114,6 +117,9 @@ func (f *runFlags) open(cmd *cobra.Command, args []string) (*profiles.Profile, e
 		}
 		f.repeats = b
 		return profiles.Open(filepath.Join(args[0], bundle.ProfileFile))
+	}
+	if filepath.Base(args[0]) == bundle.ResultFile {
+		return nil, usagef("%s is a result; to repeat its run name the bundle: headway run %s", args[0], filepath.Dir(args[0]))
 	}
 	return openProfile(cmd.InOrStdin(), args[0])
 }
