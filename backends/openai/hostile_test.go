@@ -189,31 +189,30 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 // TestHandshakeWithoutEnd is a TLS server that says nothing, or nothing that is
 // TLS, without an end.
 func TestHandshakeWithoutEnd(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	listen := func() (l net.Listener, target string) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l, "https://" + l.Addr().String()
 	}
-	defer l.Close()
-	taken := make(chan int, 1)
-	go func() {
-		silent, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer silent.Close()
-		talker, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer talker.Close()
-		taken <- wiretest.Pour(talker, "", "\x16\x03\x03\x3f\xff"+strings.Repeat("\x02\x00\x7f\xff", 0x3fff/4)) // records of a handshake
-	}()
-	target := "https://" + l.Addr().String()
-	client := open(t, target, "vllm", func(c *Config) { c.Wire.Timeout = 30 * time.Millisecond })
+	_, silent := listen() // the system takes its connections
+	client := open(t, silent, "vllm", func(c *Config) { c.Wire.Timeout = 30 * time.Millisecond })
 	if _, out := stream(t, client, 16); out.Class != backends.Timeout {
 		t.Errorf("silence: %v: %s", out.Class, out.Err)
 	}
-	_, out := stream(t, open(t, target, "vllm"), 16)
+	l, talker := listen()
+	taken := make(chan int, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		taken <- wiretest.Pour(c, "", "\x16\x03\x03\x3f\xff"+strings.Repeat("\x02\x00\x7f\xff", 0x3fff/4)) // records of a handshake
+	}()
+	_, out := stream(t, open(t, talker, "vllm"), 16)
 	if n := <-taken; out.Class != backends.TLS || n > wiretest.Buffered {
 		t.Errorf("records without an end: %v: %s; %d bytes were taken", out.Class, out.Err, n)
 	}
