@@ -344,6 +344,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(string(data))
 	}
 	f.Add(spec("messages", "Messages", "  framing: sse\n  text: t\n  end: {body: true}\n"))
+	short := spec("text", "Prompt", "  framing: sse\n  text: t\n  end: {body: true}\n")
+	f.Add(strings.Replace(short, "{{.Prompt}}", "{{slice .Prompt 0 5}}\"", 1)) // fails on a shorter prompt
+	f.Add(strings.Replace(short, "{{.Prompt}}", "{{.Prompt}}{{range 1000000000000}}{{end}}", 1))
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := Parse([]byte(text), "f.yaml")
 		if err != nil {

@@ -298,6 +298,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte("[" + string(b[:len(b)/2])))
 	f.Add([]byte(`{"schema":"headway.result/v1"}`))
+	f.Add([]byte(strings.Replace(string(b), `"connections"`, `"Connections": -1, "x"`, 1))) // a key that encoding/json takes in any case
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := bundle.Read(strings.NewReader(string(b)), "fuzz")
 		if err != nil {

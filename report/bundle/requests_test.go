@@ -68,7 +68,7 @@ func TestLongLineIsReadWhole(t *testing.T) {
 // FuzzRequest holds the hand-written reader to encoding/json: what both
 // accept, both read alike.
 func FuzzRequest(f *testing.F) {
-	for _, s := range []string{`{"rung":1,"sent_ns":2,"class":"ok"}`, `{"rung":1,"chunks":[[1,2],[3,4]],"error":"\"x"}`, `{"a":{"b":[null,true,1.5]},"rung":0}`, `{"rung":null}`} {
+	for _, s := range []string{`{"rung":1,"sent_ns":2,"class":"ok"}`, `{"rung":1,"chunks":[[1,2],[3,4]],"error":"\"x"}`, `{"a":{"b":[null,true,1.5]},"rung":0}`, `{"rung":null}`, `{"sent_ns":4,"sent\u005fns":3}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
