@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (backends.Client, error) {
 	client, err := open(ctx, o, target, cfg)
 	if err != nil {
 		cfg.Transport.Close()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = errors.Join(ctx.Err(), err)
 		}
 		return nil, err

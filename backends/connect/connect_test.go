@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -198,6 +200,20 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestNoAnswer says once that the time ran out.
+func TestNoAnswer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	url := wiretest.Serve(t, func(c *wiretest.Conn) bool { <-ctx.Done(); return false }).URL
+	_, err := Open(ctx, Options{URL: url})
+	if !IsTarget(err) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	if want := url + "/v1/models: context deadline exceeded (no answer came in time)"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+}
+
 // TestUnusable are errors of the target.
 func TestUnusable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,6 +226,8 @@ func TestUnusable(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is tested
 	secure.StartTLS()
 	defer secure.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
 	status := func(code int, body string) string {
 		return wiretest.Serve(t, wiretest.Write(wiretest.Plain(code, "application/json", body))).URL
 	}
@@ -221,7 +239,9 @@ func TestUnusable(t *testing.T) {
 		{"refused", Options{URL: refused}, []string{refused, "connection refused", "is the server up"}},
 		{"vllm#29042 own certificate", Options{URL: secure.URL}, []string{"x509", "--cacert", "--insecure"}},
 		{"key wanted", Options{URL: status(401, `{"error":{"message":"bad key sk-secret-1"}}`), APIKey: "sk-secret-1"},
-			[]string{"/v1/models", "HTTP 401", "bad key [removed]", "--api-key-env"}},
+			[]string{"/v1/models", "HTTP 401", "bad key [removed]", "key that --api-key-env names the right one"}},
+		{"no key", Options{URL: status(401, `{"error":{"message":"no key"}}`)}, []string{"HTTP 401", "give the key with --api-key-env"}},
+		{"https to a server without", Options{URL: strings.Replace(plain.URL, "http:", "https:", 1)}, []string{"use http://"}},
 		{"loading", Options{URL: status(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)}, []string{"HTTP 503", "Loading model"}},
 		{"vllm#17489 gateway time-out", Options{URL: status(504, "<html><h1>504 Gateway Time-out</h1></html>")}, []string{"HTTP 504", "Gateway Time-out"}},
 	}

@@ -177,7 +177,11 @@ func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 	switch {
 	case a.Status == 401 || a.Status == 403:
 		f.anthropicKey = field(a.Body, "error.type") == "authentication_error" && field(a.Body, "type") == "error"
-		return &TargetError{fmt.Errorf("%w (give the key with --api-key-env)", p.fetch.Refused(path, a))}
+		hint := "give the key with --api-key-env"
+		if p.key != "" {
+			hint = "is the key that --api-key-env names the right one?"
+		}
+		return &TargetError{fmt.Errorf("%w (%s)", p.fetch.Refused(path, a), hint)}
 	case a.Status == 429 || a.Status >= 500 && a.Status != 501:
 		return &TargetError{p.fetch.Refused(path, a)}
 	case a.Status != 200:

@@ -111,6 +111,7 @@ type examiner struct {
 	client backends.Client
 	count  *tokenizer.Tokenizer // of --tokenizer, nil without
 	items  *prompt.Stream
+	form   prompt.Form
 	watch  *observer
 	state  *targetState
 	run    string
@@ -205,7 +206,7 @@ func (e *examiner) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.state.Tokenizer = &tokenizerState{By: string(source.Form())}
+	e.form = source.Form()
 	e.items = source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return lengths(k, most) }, askFresh+1)
 	defer e.items.Close()
 	if err := e.lengths(ctx); err != nil {
@@ -276,8 +277,8 @@ func (e *examiner) stream(a listened) {
 
 // tokenizer holds counts of one prompt and answer together.
 func (e *examiner) tokenizer(item *prompt.Item, a listened) {
-	s := e.state.Tokenizer
-	s.Made = item.Input
+	s := &tokenizerState{By: string(e.form), Made: item.Input}
+	e.state.Tokenizer = s
 	if n := a.out.Usage.Prompt; n >= 0 && item.Input > 0 {
 		agrees := n == item.Input
 		s.Server, s.Agrees = record.Known(float64(n)), &agrees
@@ -334,8 +335,6 @@ func (e *examiner) cache(ctx context.Context) error {
 		decide(true, "its usage")
 	case told.PrefixHitRatio > 0:
 		decide(true, "its metrics")
-	case timed && float64(again.ttft) < cachedShare*float64(computed) && computed-again.ttft > cachedLeast:
-		decide(true, "the TTFT")
 	case told.PrefixLookups == 0:
 		decide(false, "its metrics, which count no lookup")
 	case told.BlockSize >= long.Input:
@@ -346,6 +345,8 @@ func (e *examiner) cache(ctx context.Context) error {
 		s.By = "usage alone: services cache long prompts only"
 	case cached == 0:
 		decide(false, "its usage")
+	case timed && float64(again.ttft) < cachedShare*float64(computed) && computed-again.ttft > cachedLeast:
+		decide(true, "the TTFT")
 	default:
 		s.By = "nothing: no cached tokens in usage or metrics, no shorter TTFT"
 	}

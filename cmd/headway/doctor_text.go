@@ -46,9 +46,9 @@ func (c *checkup) text() []byte {
 }
 
 func (t *targetState) text(p page) {
-	p.line("engine", "%s %s (%s)", known(t.Engine), known(t.Version), t.Source)
+	p.line("engine", "%s, version %s; told by %s", known(t.Engine), known(t.Version), known(t.Source))
 	p.line("dialect", "%s, %s route, because %s", t.Dialect, t.Route, t.Why)
-	p.line("model", "%s of %d, up to %s tokens", known(t.Model), len(t.Models), limit(t.MaxModelLen))
+	p.line("model", "%s, of %d listed; up to %s tokens", known(t.Model), len(t.Models), limit(t.MaxModelLen))
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		p.line("  "+name, "%s", t.Settings[name])
 	}

@@ -21,7 +21,7 @@ gateway=$(free_port)
 LITELLM_MASTER_KEY=sk-$(python3 -c 'import secrets; print(secrets.token_hex(24))')
 export LITELLM_MASTER_KEY LITELLM_LOCAL_MODEL_COST_MAP=True
 start gateway.log litellm/bin/litellm --config litellm.yaml --host 127.0.0.1 --port "$gateway"
-await "http://127.0.0.1:$gateway/health/liveliness" 90 gateway.log
+await "http://127.0.0.1:$gateway/health/liveliness" 300 gateway.log
 
 metrics="http://127.0.0.1:$port/metrics"
 before_requests=$(counter "$metrics" vllm:request_success_total)

@@ -27,7 +27,7 @@ start triton.log env PYTHONPATH="$site" LD_LIBRARY_PATH="$site/nvidia_pytriton.l
   "$bundled/bin/tritonserver" --model-repository="$PWD/models" --backend-directory="$PWD/backends" \
   --http-address=127.0.0.1 --http-port="$port" --allow-grpc=false \
   --metrics-address=127.0.0.1 --metrics-port="$metrics_port"
-await "$url/v2/health/ready" 60 triton.log
+await "$url/v2/health/ready" 120 triton.log
 
 # A busy machine is no fault of the ladder: it is climbed up to three times.
 metrics="http://127.0.0.1:$metrics_port/metrics"

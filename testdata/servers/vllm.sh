@@ -34,7 +34,7 @@ serve() {
   url="http://127.0.0.1:$port"
   start "$log" vllm/bin/vllm serve ./tiny --served-model-name tiny --host 127.0.0.1 --port "$port" --max-model-len 512 \
     --dtype float32 --enforce-eager "$@"
-  await "$url/health" 180 "$log"
+  await "$url/health" 900 "$log"
 }
 
 # seen is what a result r tells of preemptions, for field.

@@ -125,8 +125,10 @@ func openHint(err error) string {
 		return " (nothing listens there: is the server up, and is the port right?)"
 	case strings.Contains(text, "no such host"):
 		return " (the name is not known: check the spelling)"
-	case strings.Contains(text, "first record does not look like a TLS handshake"):
+	case strings.Contains(text, "first record does not look like a TLS handshake"), strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return " (the server speaks plain HTTP: use http://)"
+	case errors.Is(err, context.DeadlineExceeded):
+		return " (no answer came in time)"
 	}
 	return ""
 }
