@@ -93,6 +93,7 @@ func TestTelemetryOfARung(t *testing.T) {
 						<-r.Context().Done()
 						return
 					}
+					<-time.After(10 * time.Millisecond) // so that the window has scrapes near both its ends
 					answered.Add(1)
 					for _, text := range []string{"a", "b", "c"} {
 						fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", text)
