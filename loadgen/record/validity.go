@@ -222,9 +222,13 @@ func (out *findings) window(f Facts) {
 	if f.Failed > f.Completed {
 		advice, warmup = fmt.Sprintf("%d requests failed, which is why: see the failures", f.Failed), ""
 	}
+	beyond := ""
+	if f.Mode == Open && f.Failed <= f.Completed {
+		beyond = "where more comes than the server ends, and the queue grows all along, there is none; else "
+	}
 	if f.AutoWarmup && !f.Steady {
 		out.inconclusive = append(out.inconclusive, reason("not_converged", f.WatchedS, f.WatchLimitS,
-			"no steady state was found in %.3g s; %s%s", f.WatchedS.Or(0), advice, warmup))
+			"no steady state was found in %.3g s; %s%s%s", f.WatchedS.Or(0), beyond, advice, warmup))
 	}
 	if f.Completed < int64(f.MinRequests) {
 		out.inconclusive = append(out.inconclusive, reason("too_few_requests", Known(float64(f.Completed)), Known(float64(f.MinRequests)),
@@ -244,8 +248,12 @@ func (out *findings) little(f Facts) {
 		return
 	}
 	if per := float64(f.Ended) / n; per < littlePerUser {
+		unit := "a user"
+		if f.Mode == Open {
+			unit = "for each request in flight"
+		}
 		out.inconclusive = append(out.inconclusive, reason("little_law", Known(per), Known(littlePerUser),
-			"%.3g completions a user are too few to hold the rung to Little's law; measure longer", per))
+			"%.3g completions %s are too few to hold the rung to Little's law; measure longer", per, unit))
 		return
 	}
 	x, okX := f.EndedPerS.Float()

@@ -293,6 +293,8 @@ func TestAdviceOfTooFewRequests(t *testing.T) {
 		{"all fail and a percentile is asked for", func(f *Facts) { f.Completed, f.Failed, f.Need, f.Lacks = 0, 400, "ttft_p99", 459 }, "400 requests failed", "longer"},
 		{"all fail and nothing is steady", func(f *Facts) { f.Completed, f.Failed, f.Steady = 0, 400, false }, "400 requests failed", "warm-up"},
 		{"a few fail", func(f *Facts) { f.Completed, f.Failed = 150, 20 }, "measure longer", "failed"},
+		{"the queue of an open loop grows", func(f *Facts) { f.Mode, f.Steady = Open, false }, "where more comes than the server ends, and the queue grows all along, there is none; else measure longer", "failed"},
+		{"few requests of an open loop", func(f *Facts) { f.Mode, f.Ended = Open, 9 }, "for each request in flight", "a user"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := sound()

@@ -96,6 +96,8 @@ func TestRunConditionsAreSaid(t *testing.T) {
 	open := variants()["open"]
 	open.Profile.Load = profiles.Load{Open: &profiles.OpenLoad{Rate: []float64{1}, Arrivals: "poisson"}}
 	open.Profile.Stage.Warmup = profiles.Warmup{Fixed: profiles.Duration(5e9)}
+	traced := variants()["open"]
+	traced.Profile.Load = profiles.Load{Open: &profiles.OpenLoad{Trace: &profiles.Trace{File: "t.jsonl"}}}
 	html := func(b *bytes.Buffer, r *bundle.Result) error { return render.HTML(b, &bundle.Bundle{Result: r}) }
 	table := func(b *bytes.Buffer, r *bundle.Result) error { return render.Table(b, r, render.Options{}) }
 	for _, tt := range []struct {
@@ -106,6 +108,7 @@ func TestRunConditionsAreSaid(t *testing.T) {
 	}{
 		{"table, closed loop", table, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests, repeats 1, limits itl_p95<=50ms, ttft_p95<=500ms"},
 		{"markdown, open loop", func(b *bytes.Buffer, r *bundle.Result) error { return render.Markdown(b, r) }, open, "open loop, poisson arrivals, warm-up 5s"},
+		{"table, trace", table, traced, "open loop, arrivals of a trace, repeats 1"},
 		{"page, closed loop", html, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests"},
 		{"page, a repeat", html, closed, "<td>128, repeat 2</td><td class=\"text\">TTFT, ms</td>"},
 		{"page, a knee that was not reached", html, closed, "<bdi>throughput still grows at the highest load; add higher loads"},

@@ -141,12 +141,18 @@ func offeredText(r *bundle.Result) string {
 		add("offline, all requests at once")
 	}
 	if s := p.Stage; s.Measure > 0 {
-		warmup := "auto"
-		if !s.Warmup.Auto {
-			warmup = s.Warmup.Fixed.String()
+		// A trace, a ramp and an offline run have no steady state to find, and
+		// their load decides how long the window is.
+		ladder := p.Load.Offline == nil && (p.Load.Open == nil || len(p.Load.Open.Rate) > 0)
+		switch {
+		case !s.Warmup.Auto:
+			add("warm-up %s", s.Warmup.Fixed)
+		case ladder:
+			add("warm-up auto")
 		}
-		add("warm-up %s", warmup)
-		add("windows of at least %s and %d requests", s.Measure, s.MinRequests)
+		if ladder {
+			add("windows of at least %s and %d requests", s.Measure, s.MinRequests)
+		}
 		add("repeats %d", max(s.Repeats, 1))
 	}
 	if limits, err := p.SLO.List(); err == nil {
