@@ -222,6 +222,9 @@ func TestConnections(t *testing.T) {
 			if got.Totals.Completed != 200 || got.Totals.Failed != 0 || got.Totals.OutputTokens != 400 || got.Requests.Retries != 0 {
 				t.Errorf("totals %+v, failures %v", got.Totals, got.Requests.Failures)
 			}
+			if r := got.Requests; r.Completed != 200 || r.Failed != 0 || len(r.Failures) != 0 || got.TTFT.Count != 200 || got.E2E.Count != 200 {
+				t.Errorf("requests %+v, %d TTFT and %d E2E: a reconnect is no failure", r, got.TTFT.Count, got.E2E.Count)
+			}
 			if got.Requests.Reconnects != c.reconnects || got.Client.Connections != c.connections || got.Connect.Count != c.connections {
 				t.Errorf("%d reconnects over %d connections, want %d over %d", got.Requests.Reconnects, got.Client.Connections, c.reconnects, c.connections)
 			}

@@ -139,7 +139,7 @@ func TestWaitBehindACap(t *testing.T) {
 	got := trial{answer: always(oneToken(takes)), edit: constant(n*period, 100, 1)}.run(t)
 	lines := got.of(0)
 	got.complete(t, 0)
-	if got.Requests.Completed != n || len(got.asked) != n || got.atMost() != 1 || got.InFlightMax.Or(0) != 1 {
+	if got.Requests.Completed != n || len(got.asked) != n || got.atMost() != 1 || got.InFlightMax.Or(1) != 1 {
 		t.Fatalf("%d completed, the server read %d, %d at once, %v in flight; want 8 and 1", got.Requests.Completed, len(got.asked), got.atMost(), got.InFlightMax)
 	}
 	for i, l := range lines {
