@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-bench/headway/backends/connect"
+	"github.com/headway-bench/headway/loadgen/prompt"
 	"github.com/headway-bench/headway/profiles"
 )
 
@@ -161,6 +162,7 @@ func (t *targetState) advise(say func(when bool, format string, args ...any)) {
 	}
 	if k := t.Tokenizer; k != nil {
 		say(k.Agrees != nil && !*k.Agrees, "Prompts have not the length asked for by the server's count: name the model's tokenizer with --tokenizer, or use --prompt token-ids.")
+		say(k.By == string(prompt.ByUsage), "Input lengths are estimated: the server has no tokenizer route. Name the model's tokenizer with --tokenizer.")
 	}
 	if p := t.Cache; p != nil {
 		say(p.On != nil && *p.On, "Prefixes are cached. headway's prompts are unique, so that runs are not flattered; "+

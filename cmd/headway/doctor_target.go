@@ -139,7 +139,7 @@ func (f *doctorFlags) examineTarget(ctx context.Context, options connect.Options
 		return nil, err
 	}
 	defer e.watch.close()
-	e.client, e.state = client, describe(options.URL, client)
+	e.client, e.state = client, describe(options.URL, options.Endpoint, client)
 	for _, source := range e.watch.sources {
 		e.state.Metrics = append(e.state.Metrics, examineMetrics(ctx, source))
 	}
@@ -150,7 +150,7 @@ func (f *doctorFlags) examineTarget(ctx context.Context, options connect.Options
 }
 
 // describe is what the server told when it was opened.
-func describe(at string, client backends.Client) *targetState {
+func describe(at, endpoint string, client backends.Client) *targetState {
 	s, can := client.Server(), client.Can()
 	t := &targetState{URL: redacted(at), Engine: s.Engine, Version: s.Version, Model: s.ModelID, Models: append([]string{}, s.Models...),
 		Settings: s.Settings, Dialect: s.Dialect, Why: s.Why, Route: "completions", Can: []string{}, Metrics: []metricsState{}, MaxModelLen: told(s.MaxModelLen)}
@@ -161,7 +161,14 @@ func describe(at string, client backends.Client) *targetState {
 		}
 		t.Source += path
 	}
-	if can.Chat {
+	switch {
+	case s.Dialect == "triton":
+		t.Route = "generate_stream"
+	case s.Dialect == "anthropic":
+		t.Route = "messages"
+	case endpoint == "native":
+		t.Route = endpoint
+	case can.Chat:
 		t.Route = "chat"
 	}
 	for _, c := range []struct {
@@ -338,17 +345,17 @@ func (e *examiner) cache(ctx context.Context) error {
 	case told.PrefixLookups == 0:
 		decide(false, "its metrics, which count no lookup")
 	case told.BlockSize >= long.Input:
-		s.By = fmt.Sprintf("a prompt that fills no block of %d tokens", told.BlockSize)
+		s.By = fmt.Sprintf("the prompt fills no block of %d tokens", told.BlockSize)
 	case !math.IsNaN(told.PrefixHitRatio):
 		decide(false, "its metrics")
 	case cached == 0 && e.client.Can().PrefixCaching && len(e.watch.sources) == 0:
-		s.By = "usage alone: services cache long prompts only"
+		s.By = "usage counts none, and services cache long prompts only"
 	case cached == 0:
 		decide(false, "its usage")
 	case timed && float64(again.ttft) < cachedShare*float64(computed) && computed-again.ttft > cachedLeast:
 		decide(true, "the TTFT")
 	default:
-		s.By = "nothing: no cached tokens in usage or metrics, no shorter TTFT"
+		s.By = "nothing tells: no cached tokens in usage or metrics, no shorter TTFT"
 	}
 	return nil
 }

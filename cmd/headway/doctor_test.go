@@ -158,7 +158,7 @@ func TestDoctorTells(t *testing.T) {
 		}, "Prefixes are cached"},
 		{"no prefix cache", func(p *patient) { p.cached = 0 }, func(s *targetState) bool { return is(s.Cache.On) == "false" }, ""},
 		{"a service that may cache longer prompts", func(p *patient) { p.cached, p.metrics = 0, "" }, func(s *targetState) bool {
-			return is(s.Cache.On) == "unknown" && strings.HasPrefix(s.Cache.By, "usage alone")
+			return is(s.Cache.On) == "unknown" && strings.HasPrefix(s.Cache.By, "usage counts none")
 		}, ""},
 		{"blocks longer than the prompt", func(p *patient) {
 			p.cached = -1

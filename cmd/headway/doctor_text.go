@@ -130,7 +130,7 @@ func (s *cacheState) line() string {
 	if s == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("%s by %s (a prompt again: %s of %d tokens cached, TTFT %s ms; a new one: TTFT %s ms)", verdict(s.On, "on", "off", "unknown"), known(s.By),
+	return fmt.Sprintf("%s %s (a prompt again: %s of %d tokens cached, TTFT %s ms; a new one: TTFT %s ms)", verdict(s.On, "on by", "off by", "unknown, as"), known(s.By),
 		digits(s.CachedTokens), s.PromptTokens, digits(s.RepeatTTFTMS), digits(s.FreshTTFTMS))
 }
 
