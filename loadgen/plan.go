@@ -26,6 +26,9 @@ type Plan struct {
 	// ScheduleHash is the SHA-256 of the rungs' loads, arrivals and lengths:
 	// runs of equal hash offered the same load.
 	ScheduleHash string
+	// Skipped counts the requests of a trace that are left out, as they
+	// generated nothing.
+	Skipped int
 
 	price profiles.Cost
 }
@@ -38,6 +41,9 @@ func NewPlan(p *profiles.Profile, seed int64) (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{Seed: seed, price: p.Cost}
+	if len(levels) > 0 && levels[0].trace != nil {
+		plan.Skipped = levels[0].trace.Skipped
+	}
 	for repeat := range max(1, p.Stage.Repeats) {
 		for i := range levels {
 			level := i

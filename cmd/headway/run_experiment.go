@@ -80,7 +80,18 @@ func (f *runFlags) prepare(cmd *cobra.Command, p *profiles.Profile, out string) 
 	}
 	e.progress = f.progress(cmd, p, len(plan.Rungs)*len(e.legs))
 	e.repeated(f.repeats)
+	if n := plan.Skipped; n > 0 {
+		e.tell("trace_skipped", fmt.Sprintf("left out are requests of the trace that generated nothing: %d", n))
+	}
 	return e, nil
+}
+
+// tell shows a text and adds it to the warnings of every result.
+func (e *experiment) tell(code, text string) {
+	e.progress.note(text)
+	for _, l := range e.legs {
+		l.warn(code, "%s", text)
+	}
 }
 
 // repeated tells what of an earlier run is not repeated; nil is no such run.
@@ -88,17 +99,11 @@ func (e *experiment) repeated(b *bundle.Bundle) {
 	if b == nil {
 		return
 	}
-	tell := func(code, text string) {
-		e.progress.note(text)
-		for _, l := range e.legs {
-			l.warn(code, "%s", text)
-		}
-	}
 	if found := bundle.Verify(b.Dir); len(found) > 0 {
-		tell("bundle_changed", fmt.Sprintf("the bundle %s was changed after its run: %v", b.Path, found[0]))
+		e.tell("bundle_changed", fmt.Sprintf("the bundle %s was changed after its run: %v", b.Path, found[0]))
 	}
 	if was := b.Result.ScheduleSHA256; was != e.plan.ScheduleHash {
-		tell("schedule_changed", fmt.Sprintf("not the schedule of %s: %.12s there, %.12s here", b.Path, was, e.plan.ScheduleHash))
+		e.tell("schedule_changed", fmt.Sprintf("not the schedule of %s: %.12s there, %.12s here", b.Path, was, e.plan.ScheduleHash))
 	}
 }
 

@@ -202,8 +202,12 @@ func (s *Source) fits() error {
 func (s *Source) fit(input int) error {
 	template, prefix := s.Overhead(), s.cfg.Workload.Prefix.SharedTokens
 	if need := template + prefix + 1; input < need {
-		return fmt.Errorf("workload.input_tokens: %d tokens cannot hold %d of template and special tokens, %d of shared prefix "+
-			"and 1 of their own; ask for %d or more, or use token ids on the completions route", input, template, prefix, need)
+		field, remedy := "workload.input_tokens", fmt.Sprintf("ask for %d or more", need)
+		if s.cfg.Workload.InputTokens.Kind == profiles.LengthTrace {
+			field, remedy = "load.open.trace", fmt.Sprintf("take requests of %d or more", need)
+		}
+		return fmt.Errorf("%s: %d tokens cannot hold %d of template and special tokens, %d of shared prefix "+
+			"and 1 of their own; %s, or use token ids on the completions route (--endpoint completions)", field, input, template, prefix, remedy)
 	}
 	return nil
 }
