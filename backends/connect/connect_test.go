@@ -240,6 +240,8 @@ func TestUnusable(t *testing.T) {
 		{"vllm#29042 own certificate", Options{URL: secure.URL}, []string{"x509", "--cacert", "--insecure"}},
 		{"key wanted", Options{URL: status(401, `{"error":{"message":"bad key sk-secret-1"}}`), APIKey: "sk-secret-1"},
 			[]string{"/v1/models", "HTTP 401", "bad key [removed]", "key that --api-key-env names the right one"}},
+		{"LiteLLM: a wrong key is a 400", Options{URL: status(400, `{"error":{"message":"No database.","type":"no_db_connection","param":null,"code":"400"}}`), APIKey: "k"},
+			[]string{"HTTP 400", "No database.", "key that --api-key-env names the right one"}},
 		{"no key", Options{URL: status(401, `{"error":{"message":"no key"}}`)}, []string{"HTTP 401", "give the key with --api-key-env"}},
 		{"https to a server without", Options{URL: strings.Replace(plain.URL, "http:", "https:", 1)}, []string{"use http://"}},
 		{"loading", Options{URL: status(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)}, []string{"HTTP 503", "Loading model"}},

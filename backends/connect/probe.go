@@ -175,7 +175,7 @@ func (p *prober) models(ctx context.Context, f *finding) (wire.Answer, error) {
 // readModels reads a list of models as OpenAI or Anthropic write it.
 func (p *prober) readModels(path string, a wire.Answer, f *finding) error {
 	switch {
-	case a.Status == 401 || a.Status == 403:
+	case a.Status == 401 || a.Status == 403 || field(a.Body, "error.type") == litellmNoKey:
 		f.anthropicKey = field(a.Body, "error.type") == "authentication_error" && field(a.Body, "type") == "error"
 		hint := "give the key with --api-key-env"
 		if p.key != "" {
@@ -323,6 +323,10 @@ func (p *prober) litellmVersion(ctx context.Context, f *finding) {
 		}
 	}
 }
+
+// litellmNoKey is how LiteLLM without a database calls any key but its own; the
+// status is 400.
+const litellmNoKey = "no_db_connection"
 
 // hasMetric says whether a metrics page has a name with the prefix.
 func hasMetric(page []byte, prefix string) bool {

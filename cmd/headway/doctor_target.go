@@ -73,7 +73,8 @@ type lengthState struct {
 	Obeyed *bool  `json:"obeyed"`
 }
 
-// tokenizerState holds the prompt's length as made to the server's count.
+// tokenizerState holds the prompt's length as made to the server's count;
+// Agrees is null where the length is an estimate or the server does not count.
 type tokenizerState struct {
 	By     string       `json:"by"` // how the prompt got its length
 	Made   int          `json:"made"`
@@ -214,12 +215,36 @@ func (e *examiner) ask(ctx context.Context) error {
 		return err
 	}
 	e.form = source.Form()
+	if err := e.size(ctx, source); err != nil {
+		return err
+	}
 	e.items = source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return lengths(k, most) }, askFresh+1)
 	defer e.items.Close()
 	if err := e.lengths(ctx); err != nil {
 		return err
 	}
 	return e.cache(ctx)
+}
+
+// size asks one short thing where prompts get their length by the server's
+// usage, so that the next ones have it.
+func (e *examiner) size(ctx context.Context, source *prompt.Source) error {
+	if e.form != prompt.ByUsage {
+		return nil
+	}
+	most := e.client.Server().MaxModelLen
+	items := source.Open(ctx, uint64(time.Now().UnixNano()), func(int64) prompt.Lengths { return lengths(ask1, most) }, 1)
+	defer items.Close()
+	item, err := items.Take(ctx, 0)
+	if err != nil {
+		return err
+	}
+	a, err := e.question(ctx, item)
+	if err != nil {
+		return err
+	}
+	source.Learn(item, a.out.Usage.Prompt)
+	return nil
 }
 
 // lengths asks for outputs of three lengths.
@@ -287,8 +312,10 @@ func (e *examiner) tokenizer(item *prompt.Item, a listened) {
 	s := &tokenizerState{By: string(e.form), Made: item.Input}
 	e.state.Tokenizer = s
 	if n := a.out.Usage.Prompt; n >= 0 && item.Input > 0 {
-		agrees := n == item.Input
-		s.Server, s.Agrees = record.Known(float64(n)), &agrees
+		s.Server = record.Known(float64(n))
+		if agrees := n == item.Input; item.Exact {
+			s.Agrees = &agrees
+		}
 	}
 	if e.count != nil && len(a.text) > 0 {
 		s.OutputOwn = record.Known(float64(e.count.Count(string(a.text), false)))

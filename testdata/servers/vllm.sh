@@ -81,8 +81,8 @@ ok=0
 [ "$(field memory "0 < $seen <= $preempted")" = True ] || ok=1
 check "vLLM preemptions" "$ok" "$(field memory "$seen") within the measured windows, $preempted by the server's counter in all; KV cache use $(field memory '[g["telemetry"]["kv_cache_usage_max"] for g in r["rungs"]]')"
 ok=0
-[ "$(field memory 'r["operating_point"]["binding"].startswith("preemptions")')" = True ] || ok=1
-check "vLLM memory binds" "$ok" "operating point: load $(field memory 'r["operating_point"]["concurrency"]'), bound by $(field memory 'r["operating_point"]["binding"]')"
+[ "$(field memory 'r["operating_point"]["status"] == "found" and all(g["telemetry"]["preemptions"] == 0 for g in r["rungs"] if g["index"] in r["operating_point"]["rungs"])')" = True ] || ok=1
+check "vLLM memory limits" "$ok" "operating point: load $(field memory 'r["operating_point"]["concurrency"]'), bound by $(field memory 'r["operating_point"]["binding"]'); preemptions $(field memory '[g["telemetry"]["preemptions"] for g in r["rungs"]]')"
 # A busy machine may hide the knee; its cause it can't.
 ok=0
 [ "$(field memory 'r["knee"]["status"] != "found" or r["knee"]["cause"] == "kv_memory"')" = True ] || ok=1
