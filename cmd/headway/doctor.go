@@ -48,8 +48,8 @@ func newDoctorCommand() *cobra.Command {
 keeps time and how much load it can offer, and, with --target, what the server
 is, what it streams, whether it obeys lengths, whether counts of tokens agree,
 whether it caches prefixes, and what to change. It sends the server six short
-requests, one after the other, and takes six seconds more than they do. Keys
-and headers are not in the page.
+requests, eight where it has to estimate lengths, one after the other, and takes
+six seconds more than they do. Keys and headers are not in the page.
 
 Exit codes: 0 the target was examined; 2 usage, as a model to choose; 3 it could
 not be reached, or a request failed: the page says why.`,

@@ -226,24 +226,26 @@ func (e *examiner) ask(ctx context.Context) error {
 	return e.cache(ctx)
 }
 
-// size asks one short thing where prompts get their length by the server's
-// usage, so that the next ones have it.
+// size asks with a shorter prompt and a longer one where prompts get their
+// length by the server's usage, so that the next ones have it.
 func (e *examiner) size(ctx context.Context, source *prompt.Source) error {
 	if e.form != prompt.ByUsage {
 		return nil
 	}
-	most := e.client.Server().MaxModelLen
-	items := source.Open(ctx, uint64(time.Now().UnixNano()), func(int64) prompt.Lengths { return lengths(ask1, most) }, 1)
+	short := lengths(ask1, e.client.Server().MaxModelLen).Input
+	items := source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return prompt.Lengths{Input: []int{short / 4, short}[min(k, 1)], Output: 1} }, 2)
 	defer items.Close()
-	item, err := items.Take(ctx, 0)
-	if err != nil {
-		return err
+	for k := range int64(2) {
+		item, err := items.Take(ctx, k)
+		if err != nil {
+			return err
+		}
+		a, err := e.question(ctx, item)
+		if err != nil {
+			return err
+		}
+		source.Learn(item, a.out.Usage.Prompt)
 	}
-	a, err := e.question(ctx, item)
-	if err != nil {
-		return err
-	}
-	source.Learn(item, a.out.Usage.Prompt)
 	return nil
 }
 

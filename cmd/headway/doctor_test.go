@@ -29,8 +29,8 @@ type patient struct {
 	cached int
 	whole  bool // it answers in one piece
 	prompt int  // tokens of the prompt by its usage; 0 counts them
-	// perWord is how many tokens it counts of a word.
-	perWord int
+	// perWord is how many tokens it counts of a word, template what it adds.
+	perWord, template int
 	// refuses answers the n-th request with a status and message, "" to none.
 	refuses func(n int) string
 	metrics string // ASKED in it is the number of requests so far
@@ -88,7 +88,7 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *patient) answer(w io.Writer, text string, asked int) {
 	prompt, n := p.prompt, p.length(asked)
 	if prompt == 0 {
-		prompt = p.perWord * len(strings.Fields(text))
+		prompt = p.perWord*len(strings.Fields(text)) + p.template
 	}
 	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d`, prompt, n)
 	if p.cached >= 0 {
@@ -178,9 +178,9 @@ func TestDoctorTells(t *testing.T) {
 		{"prompts of another length", func(p *patient) { p.prompt = 99 }, func(s *targetState) bool {
 			return is(s.Tokenizer.Agrees) == "false" && s.Tokenizer.Server.Or(0) == 99
 		}, "Prompts have not the length asked for"},
-		{"prompts sized by usage", func(p *patient) { p.owner, p.metrics, p.perWord = "someone", "", 5 }, func(s *targetState) bool {
+		{"prompts sized by usage", func(p *patient) { p.owner, p.metrics, p.perWord, p.template = "someone", "", 5, 9 }, func(s *targetState) bool {
 			n := s.Tokenizer.Server.Or(0)
-			return is(s.Tokenizer.Agrees) == "unknown" && s.Tokenizer.Made == 64 && n > 57 && n < 71
+			return is(s.Tokenizer.Agrees) == "unknown" && s.Tokenizer.Made == 64 && n > 60 && n < 68
 		}, "Input lengths are estimated"},
 		{"ends early and can't be forced", func(p *patient) { p.owner, p.metrics, p.length = "someone", "", func(n int) int { return min(n, 20) } }, func(s *targetState) bool {
 			return s.Engine == "" && is(s.Lengths.Obeyed) == "unknown" && *s.Lengths.Got[2] == 20
