@@ -42,6 +42,12 @@ type Rung struct {
 	trace *arrival.Trace
 }
 
+// HasLoad says whether one number is the rung's load, so that At can move it: a
+// ramp, a trace and an offline run have none.
+func (r Rung) HasLoad() bool {
+	return r.Mode == record.Closed || r.Mode == record.Open && r.trace == nil && r.Open.Ramp == nil
+}
+
 // At returns the rung moved to another load, for refinement: so many users in
 // a closed loop, so many requests per second in an open one.
 func (r Rung) At(load float64, seed int64) Rung {

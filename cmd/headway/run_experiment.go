@@ -259,9 +259,9 @@ func (e *experiment) ladder(ctx context.Context) *loadgen.Ladder {
 }
 
 // refinement places up to so many further rungs around the knee and the limits;
-// nil places none.
+// nil places none, as where the load is not one number.
 func refinement(plan *loadgen.Plan, slos []profiles.SLO, left int) func(done []record.Rung) (loadgen.Rung, bool) {
-	if left <= 0 {
+	if left <= 0 || !plan.Rungs[0].HasLoad() {
 		return nil
 	}
 	return func(done []record.Rung) (loadgen.Rung, bool) {
