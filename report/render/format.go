@@ -116,14 +116,14 @@ func errorRate(g *record.Rung) record.Value {
 	return record.Known(float64(g.Requests.Failed) / float64(ended))
 }
 
-// loadOf is the load that was asked for.
+// loadOf is the load that was asked for; that of a ramp is no one number.
 func loadOf(g *record.Rung) string {
 	switch g.Mode {
 	case record.Open:
 		if rate, ok := g.RatePerS.Float(); ok {
 			return brief(record.Known(rate)) + "/s"
 		}
-		return "trace"
+		return "varied"
 	case record.Offline:
 		return "all"
 	default:

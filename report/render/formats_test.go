@@ -98,6 +98,10 @@ func TestRunConditionsAreSaid(t *testing.T) {
 	open.Profile.Stage.Warmup = profiles.Warmup{Fixed: profiles.Duration(5e9)}
 	traced := variants()["open"]
 	traced.Profile.Load = profiles.Load{Open: &profiles.OpenLoad{Trace: &profiles.Trace{File: "t.jsonl"}}}
+	ramp := variants()["open"]
+	ramp.Profile.Load = profiles.Load{Open: &profiles.OpenLoad{Ramp: &profiles.Ramp{From: 1, To: 9, Over: profiles.Duration(6e10)}}}
+	ramp.Rungs = ramp.Rungs[:1]
+	ramp.Rungs[0].RatePerS = record.Value{}
 	html := func(b *bytes.Buffer, r *bundle.Result) error { return render.HTML(b, &bundle.Bundle{Result: r}) }
 	table := func(b *bytes.Buffer, r *bundle.Result) error { return render.Table(b, r, render.Options{}) }
 	for _, tt := range []struct {
@@ -109,6 +113,7 @@ func TestRunConditionsAreSaid(t *testing.T) {
 		{"table, closed loop", table, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests, repeats 1, limits itl_p95<=50ms, ttft_p95<=500ms"},
 		{"markdown, open loop", func(b *bytes.Buffer, r *bundle.Result) error { return render.Markdown(b, r) }, open, "open loop, poisson arrivals, warm-up 5s"},
 		{"table, trace", table, traced, "open loop, arrivals of a trace, repeats 1"},
+		{"table, ramp", table, ramp, "verdict flight tok/s /user p50 p95 p95 p95 % ticity p50 ms ms ms ms varied"},
 		{"page, closed loop", html, closed, "closed loop, warm-up auto, windows of at least 1m and 200 requests"},
 		{"page, a repeat", html, closed, "<td>128, repeat 2</td><td class=\"text\">TTFT, ms</td>"},
 		{"page, a knee that was not reached", html, closed, "<bdi>throughput still grows at the highest load; add higher loads"},
