@@ -233,7 +233,9 @@ func (e *examiner) size(ctx context.Context, source *prompt.Source) error {
 		return nil
 	}
 	short := lengths(ask1, e.client.Server().MaxModelLen).Input
-	items := source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths { return prompt.Lengths{Input: []int{short / 4, short}[min(k, 1)], Output: 1} }, 2)
+	items := source.Open(ctx, uint64(time.Now().UnixNano()), func(k int64) prompt.Lengths {
+		return prompt.Lengths{Input: []int{short / 4, short}[min(k, 1)], Output: 1}
+	}, 2)
 	defer items.Close()
 	for k := range int64(2) {
 		item, err := items.Take(ctx, k)
