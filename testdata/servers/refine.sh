@@ -21,7 +21,7 @@ search() {
   before_requests=$(requests)
   before_tokens=$(tokens)
   ladder "$1" "$url" --concurrency "$2" --seed "$3" --refine 12 --slo ttft_p95=100ms --input-tokens 32 --output-tokens 31 \
-    --warmup 1s --measure 2s --min-requests 20
+    --warmup 1s --measure 2s --min-requests 20 --set stage.min_requests_per_user=0
   same "$1 requests" completed "$(field "$1" 'total("completed")')" "$(($(requests) - before_requests))"
   same "$1 tokens" output "$(field "$1" 'total("output_tokens")')" "$(($(tokens) - before_tokens))"
   check "$1" "$(field "$1" "0 if r['operating_point']['concurrency'] == 16 and $measured <= 30 else 1")" \
