@@ -17,6 +17,7 @@ import (
 type request struct {
 	intended, sent int64
 	first, gap     int64 // first token, and the gaps after it
+	pause          int64 // before the second half of the tokens
 	tokens         int
 	class          backends.Class
 	end            int64 // 0 is the last token
@@ -30,6 +31,9 @@ func (r request) timeline() *Timeline {
 	t.Sent(base + r.sent*ms)
 	for i := range r.tokens {
 		at := base + (r.first+int64(i)*r.gap)*ms
+		if i >= r.tokens/2 {
+			at += r.pause * ms
+		}
 		if i == 0 {
 			t.FirstByte(at)
 		}

@@ -73,11 +73,9 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 	}
 	out.Client.RemoteAddresses, out.Client.Connections = len(y.remotes), y.connections
 	facts := r.facts(&out, e)
-	if facts.BurstyRatio.Or(0) > burstRatio {
-		out.ITL = Dist{Count: out.ITL.Count}
-		for i := range out.Blocks {
-			out.Blocks[i].ITLMeanMS, out.Blocks[i].ITLP95MS = Value{}, Value{}
-		}
+	buffered := facts.BurstyRatio.Or(0) > burstRatio
+	if buffered {
+		out.withholdPace()
 	}
 	out.Verdict, out.Reasons, out.Warnings = Judge(facts)
 	for _, code := range slices.Sorted(maps.Keys(y.warnings)) {
@@ -85,10 +83,24 @@ func (r *Recorder) Result(e Evidence) (Rung, Histograms) {
 		out.Warnings = append(out.Warnings, reason(code, Known(float64(n)), Known(0), "%d requests", n))
 	}
 	histograms := y.histograms()
-	if !out.ITL.Mean.OK() {
-		delete(histograms, "itl_ns")
+	if buffered {
+		for _, name := range paceHistograms {
+			delete(histograms, name)
+		}
 	}
 	return out, histograms
+}
+
+// withholdPace takes out what tells how fast tokens followed each other: behind
+// a buffer that is the buffer's pace.
+func (g *Rung) withholdPace() {
+	for _, d := range []*Dist{&g.ITL, &g.TPOT, &g.PerUserTokensPerS} {
+		*d = Dist{Count: d.Count}
+	}
+	for i := range g.Blocks {
+		b := &g.Blocks[i]
+		b.ITLMeanMS, b.ITLP95MS, b.TPOTMeanMS = Value{}, Value{}, Value{}
+	}
 }
 
 // window reports where the window lies.
@@ -215,6 +227,9 @@ func (y *tally) stamps() string {
 var histogramNames = []string{"ttft_ns", "ttft_response_ns", "ttfo_ns", "itl_ns", "icl_ns", "tpot_ns", "e2e_ns",
 	"e2e_response_ns", "send_lag_ns", "receive_lag_ns", "connect_ns", "per_user_millitokens_per_s",
 	"e2e_millitokens_per_s", "input_tokens", "output_tokens"}
+
+// paceHistograms are those of withholdPace.
+var paceHistograms = []string{"itl_ns", "tpot_ns", "per_user_millitokens_per_s"}
 
 // all lists the distributions in the order of histogramNames.
 func (y *tally) all() []*distribution {

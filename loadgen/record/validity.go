@@ -290,7 +290,7 @@ func (out *findings) notes(f Facts) {
 		}
 	}
 	note(f.BurstyRatio.Or(0) > burstRatio, reason("buffered_stream", f.BurstyRatio, Known(burstRatio),
-		"the stream is buffered on its way, or not a stream at all: tokens come in bursts after silence; ITL is not known"))
+		"the stream is buffered on its way, or not a stream at all: tokens come in bursts after silence; ITL, TPOT and the speed of a user are not known"))
 	note(f.BurstyRatio.Or(0) > warnBurst && f.BurstyRatio.Or(0) <= burstRatio, reason("buffered_answers", Known(float64(f.Bursty)), Known(0),
 		"%d answers came in bursts after silence, as if they were buffered on their way: their gaps are in ITL", f.Bursty))
 	note(f.NotStreamed > 0, reason("not_streamed", Known(float64(f.NotStreamed)), Known(0),

@@ -195,16 +195,21 @@ func TestRungVerdicts(t *testing.T) {
 	}
 }
 
-func TestBufferedRungHasNoITL(t *testing.T) {
+func TestBufferedRungHasNoPace(t *testing.T) {
 	r := NewRecorder(fixed(0, 4000))
 	for i := range int64(40) {
-		q := request{intended: 100 * i, sent: 100 * i, first: 100*i + 80, gap: 0, tokens: 32}
+		q := request{intended: 100 * i, sent: 100 * i, first: 100*i + 30, pause: 50, tokens: 32}
 		r.Add(q.timeline())
 	}
 	r.Close(base + 4100*ms)
-	rung, _ := r.Result(Evidence{})
-	if !hasCode(rung.Warnings, "buffered_stream") || rung.ITL.Mean.OK() || rung.ITL.Count != 40 || rung.Blocks[0].ITLMeanMS.OK() {
-		t.Errorf("ITL %+v, warnings %+v", rung.ITL, rung.Warnings)
+	rung, histograms := r.Result(Evidence{})
+	if !hasCode(rung.Warnings, "buffered_stream") || rung.Blocks[0].ITLMeanMS.OK() || rung.Blocks[0].TPOTMeanMS.OK() || !rung.E2ETokensPerS.Mean.OK() {
+		t.Errorf("%+v, warnings %+v", rung.Blocks[0], rung.Warnings)
+	}
+	for name, d := range map[string]Dist{"itl_ns": rung.ITL, "tpot_ns": rung.TPOT, "per_user_millitokens_per_s": rung.PerUserTokensPerS} {
+		if d.Mean.OK() || d.Count != 40 || histograms[name] != nil {
+			t.Errorf("%s is told: %+v", name, d)
+		}
 	}
 }
 
