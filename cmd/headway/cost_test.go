@@ -23,21 +23,30 @@ type cost struct {
 // clients, and returns what its process took.
 func costOf(b *testing.B, client, url string, n, c, tokens int) cost {
 	b.Helper()
-	var cmd *exec.Cmd
 	if client == "headway" {
-		cmd = headwayCommand(b, "run", "--quiet", "--target", url, "--out", filepath.Join(b.TempDir(), "run"), "--offline", strconv.Itoa(n),
-			"--set", "load.offline.max_in_flight="+strconv.Itoa(c), "--input-tokens", "32", "--output-tokens", strconv.Itoa(tokens), "--repeats", "1")
-	} else {
-		path, err := exec.LookPath("bareclient")
-		if err != nil {
-			b.Fatal(err)
-		}
-		cmd = exec.CommandContext(b.Context(), path, "-url", url, "-n", strconv.Itoa(n), "-c", strconv.Itoa(c), "-tokens", strconv.Itoa(tokens))
+		return costOfRun(b, url, "--offline", strconv.Itoa(n), "--set", "load.offline.max_in_flight="+strconv.Itoa(c), "--output-tokens", strconv.Itoa(tokens))
 	}
+	path, err := exec.LookPath("bareclient")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return costOfProcess(b, exec.CommandContext(b.Context(), path, "-url", url, "-n", strconv.Itoa(n), "-c", strconv.Itoa(c), "-tokens", strconv.Itoa(tokens)))
+}
+
+// costOfRun is what a whole `headway run` takes.
+func costOfRun(b *testing.B, url string, flags ...string) cost {
+	b.Helper()
+	return costOfProcess(b, headwayCommand(b, append([]string{"run", "--quiet", "--target", url, "--out", filepath.Join(b.TempDir(), "run"),
+		"--input-tokens", "32", "--repeats", "1"}, flags...)...))
+}
+
+func costOfProcess(b *testing.B, cmd *exec.Cmd) cost {
+	b.Helper()
 	start := time.Now()
-	// A flood is no valid measurement of latency, and is not asked to be one.
+	// A flood, or a window without a whole answer, is no valid measurement of
+	// latency, and is not asked to be one.
 	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitNoResult {
-		b.Fatalf("%s: %v\n%s", client, err, out)
+		b.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
 	wall := time.Since(start)
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
@@ -57,16 +66,42 @@ func costOf(b *testing.B, client, url string, n, c, tokens int) cost {
 func BenchmarkCost(b *testing.B) {
 	// perEvent is the processor time of an event in microseconds: two lengths
 	// of the same requests.
-	perEvent := func(b *testing.B, law string, n, c, short, long int) {
-		ratio(b, "cpu-us/event", func(client string) float64 {
-			s := startMeasured(b, "--law", law)
-			defer s.stop()
-			a, z := costOf(b, client, s.url, n, c, short), costOf(b, client, s.url, n, c, long)
-			return float64((z.cpu - a.cpu).Microseconds()) / float64(n*(long-short))
-		})
+	perEvent := func(b *testing.B, client, law string, n, c, short, long int) float64 {
+		s := startMeasured(b, "--law", law)
+		defer s.stop()
+		a, z := costOf(b, client, s.url, n, c, short), costOf(b, client, s.url, n, c, long)
+		return float64((z.cpu - a.cpu).Microseconds()) / float64(n*(long-short))
 	}
-	b.Run("flooded", func(b *testing.B) { perEvent(b, "ttft=0ms,itl=0ms", 640, 16, 64, 512) })
-	b.Run("256streams-20ms", func(b *testing.B) { perEvent(b, "ttft=20ms,itl=20ms", 256, 256, 64, 256) })
+	b.Run("flooded", func(b *testing.B) {
+		ratio(b, "cpu-us/event", func(client string) float64 { return perEvent(b, client, "ttft=0ms,itl=0ms", 640, 16, 64, 512) })
+	})
+	b.Run("256streams-20ms", func(b *testing.B) {
+		ratio(b, "cpu-us/event", func(client string) float64 { return perEvent(b, client, "ttft=20ms,itl=20ms", 256, 256, 64, 256) })
+	})
+	// The same with the threads kept prompt, as where latencies are measured:
+	// offline runs have that off.
+	b.Run("256streams-20ms-prompt", func(b *testing.B) {
+		ratio(b, "cpu-us/event", func(client string) float64 {
+			if client == "bare" {
+				return perEvent(b, client, "ttft=20ms,itl=20ms", 256, 256, 64, 256)
+			}
+			// Two windows of one long answer each.
+			closed := func(measure string) (cost, int) {
+				s := startMeasured(b, "--law", "ttft=20ms,itl=20ms", "--max-num-seqs", "256")
+				took := costOfRun(b, s.url, "--concurrency", "256", "--output-tokens", "2000", "--warmup", "1s", "--measure", measure, "--drain", "100ms",
+					"--min-requests", "0", "--set", "stage.min_requests_per_user=0")
+				s.stop()
+				tokens := 0
+				for _, e := range s.emissions(b) {
+					tokens += len(e.TokenNS)
+				}
+				return took, tokens
+			}
+			a, least := closed("2s")
+			z, most := closed("7s")
+			return float64((z.cpu - a.cpu).Microseconds()) / float64(most-least)
+		})
+	})
 	b.Run("requests-C=32", func(b *testing.B) {
 		ratio(b, "req/s", func(client string) float64 {
 			s := startMeasured(b, "--law", "ttft=0ms,itl=0ms")
