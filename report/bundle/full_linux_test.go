@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/headway-bench/headway/report/bundle"
 	"github.com/headway-bench/headway/report/bundle/bundletest"
@@ -31,10 +34,19 @@ func TestFullDisk(t *testing.T) {
 		noise.Read(block)
 		w.Requests().Write(block)
 	}
+	rung := hdrhistogram.New(1, 1<<40, 3)
+	for v := range int64(100_000) {
+		rung.RecordValue(v * v)
+	}
+	// It has no place either, and the disk is still one fault.
+	w.Histograms(0, map[string]*hdrhistogram.Histogram{"ttft_ns": rung}, time.Unix(0, 0), time.Unix(1, 0))
 	err = w.Finish(bundletest.Result())
 	var partial *bundle.PartialError
 	if !errors.As(err, &partial) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("Finish: %v, want a PartialError for a full disk", err)
+	}
+	if n := strings.Count(err.Error(), "no space left"); n != 1 {
+		t.Errorf("the disk is said to be full %d times: %v", n, err)
 	}
 	if !strings.Contains(err.Error(), partial.Dir) || !strings.Contains(err.Error(), "free space") {
 		t.Errorf("%q does not say where the data is and what to do", err)

@@ -140,7 +140,8 @@ func (w *Writer) Histograms(rung int, set map[string]*hdrhistogram.Histogram, st
 			return w.err
 		}
 	}
-	w.keep(errors.Join(wrap(w.histBuf.Flush(), HistogramsFile), w.requests.Flush()))
+	w.keep(wrap(w.histBuf.Flush(), HistogramsFile))
+	w.keep(w.requests.Flush())
 	return w.err
 }
 
@@ -170,7 +171,8 @@ func (w *Writer) Finish(r *Result, pages ...Page) error {
 	// The result comes first: on a full disk it is the part to save.
 	w.keep(errors.Join(os.Remove(w.reserve()), w.writeResult(r)))
 	w.keep(w.requests.Close())
-	w.keep(errors.Join(wrap(w.histBuf.Flush(), HistogramsFile), closeSynced(w.hist)))
+	w.keep(wrap(w.histBuf.Flush(), HistogramsFile))
+	w.keep(closeSynced(w.hist))
 	if w.err == nil {
 		w.keep(w.complete(r, pages))
 	}
