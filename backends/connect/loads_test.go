@@ -391,7 +391,7 @@ func TestPercentilesOfKnownValues(t *testing.T) {
 // no figure of the window; and a window of fewer than 20 completions a user
 // says so.
 func TestStartIsNotMeasured(t *testing.T) {
-	const warmup, slow = 50 * time.Millisecond, 80 * time.Millisecond
+	const warmup, slow = time.Second, 1300 * time.Millisecond
 	got := trial{answer: func(a asked) script {
 		if a.index < 4 {
 			return oneToken(slow)
